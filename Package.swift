@@ -1,0 +1,113 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .treatAllWarnings(as: .error),
+]
+
+func room(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .target(name: name, dependencies: dependencies, swiftSettings: settings)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .testTarget(
+        name: name + "Tests", dependencies: [.target(name: name)] + dependencies, swiftSettings: settings)
+}
+
+let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
+let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
+let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
+let nioConcurrency: Target.Dependency = .product(name: "NIOConcurrencyHelpers", package: "swift-nio")
+let nioTLS: Target.Dependency = .product(name: "NIOTLS", package: "swift-nio")
+let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
+let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
+let x509: Target.Dependency = .product(name: "X509", package: "swift-certificates")
+let log: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
+let tracing: Target.Dependency = .product(name: "Tracing", package: "swift-distributed-tracing")
+let inMemoryTracing: Target.Dependency = .product(name: "InMemoryTracing", package: "swift-distributed-tracing")
+let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let asyncHTTPClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
+let configuration: Target.Dependency = .product(name: "Configuration", package: "swift-configuration")
+let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
+let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
+let deque: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
+let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
+let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+
+let package = Package(
+    name: "cloakroom",
+    products: [
+        .executable(name: "cloakroom", targets: ["cloakroom"])
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.3"),
+        .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: []),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+    ],
+    targets: [
+        // The ground floor: bytes and decisions, no I/O.
+        room("CloakroomWire", [nioCore]),
+        room("CloakroomCore", ["CloakroomWire", nioCore]),
+        // What stands on it. These rooms meet in Core's protocols and do not import each other.
+        room("CloakroomTelemetry", ["CloakroomCore", nioCore, nioConcurrency, log, metrics, tracing, lifecycle]),
+        room("CloakroomSessions", ["CloakroomCore", crypto]),
+        room("CloakroomIdentity", ["CloakroomCore", nioCore, asyncHTTPClient, log, tracing]),
+        room(
+            "CloakroomProxy",
+            [
+                "CloakroomCore", "CloakroomWire", "CloakroomTelemetry",
+                nioCore, nioPosix, nioTLS, nioSSL, deque, log, tracing, lifecycle,
+            ]),
+        room("CloakroomAdmin", ["CloakroomCore", "CloakroomTelemetry", hummingbird, lifecycle, log]),
+        room("CloakroomConfig", ["CloakroomCore", configuration, yams]),
+        // The upstream that the gateway was made for, to try it and to test it.
+        room("MockAPI", [hummingbird, httpTypes, nioCore, lifecycle, crypto, log]),
+        // Commands, and the wiring of all of the above.
+        .executableTarget(
+            name: "cloakroom",
+            dependencies: [
+                "CloakroomAdmin", "CloakroomConfig", "CloakroomCore", "CloakroomIdentity", "CloakroomProxy",
+                "CloakroomSessions", "CloakroomTelemetry", "MockAPI",
+                arguments, asyncHTTPClient, configuration, crypto, lifecycle, log, metrics, tracing, x509,
+                nioCore, nioPosix, nioSSL,
+            ],
+            swiftSettings: settings),
+
+        tests("CloakroomWire", [nioCore]),
+        tests("CloakroomCore", ["CloakroomWire", nioCore]),
+        tests("CloakroomTelemetry", ["CloakroomCore", nioCore, metrics, tracing, log]),
+        tests("CloakroomSessions", ["CloakroomCore"]),
+        tests("CloakroomIdentity", ["CloakroomCore", "MockAPI", asyncHTTPClient, nioCore]),
+        tests(
+            "CloakroomProxy",
+            ["CloakroomCore", "CloakroomWire", "CloakroomTelemetry", nioCore, nioEmbedded, nioPosix, inMemoryTracing]),
+        tests("CloakroomAdmin", ["CloakroomTelemetry", asyncHTTPClient, nioCore]),
+        tests("CloakroomConfig", ["CloakroomCore", configuration]),
+        tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, httpTypes, crypto, lifecycle, log]),
+        // The whole, from outside: real sockets, real processes.
+        .testTarget(
+            name: "GatewayTests",
+            dependencies: [
+                "cloakroom", "MockAPI", "CloakroomConfig", "CloakroomCore", asyncHTTPClient, nioCore, nioPosix, nioSSL,
+            ],
+            swiftSettings: settings),
+    ]
+)

@@ -1,0 +1,51 @@
+public import CloakroomTelemetry
+import Hummingbird
+public import Logging
+import NIOCore
+public import ServiceLifecycle
+
+/// The listener for operators and scrapers: `/live`, `/ready` and `/metrics`, read-only. It is separate from the
+/// gateway's own listeners and belongs on loopback or a monitoring network.
+public struct AdminServer: Service {
+    private let host: String
+    private let port: Int
+    private let responder: AdminResponder
+    private let logger: Logger
+    private let onBound: @Sendable (_ port: Int) async -> Void
+
+    /// - Parameters:
+    ///   - host: address or name to bind.
+    ///   - port: 0 picks a free one.
+    ///   - registry: what `/metrics` shows.
+    ///   - probes: what `/ready` asks; all must hold.
+    ///   - logger: for the listener's own affairs.
+    ///   - onBound: is told the port once connections are accepted.
+    public init(
+        host: String, port: Int, registry: PrometheusRegistry, probes: [ReadinessProbe], logger: Logger,
+        onBound: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
+    ) {
+        self.host = host
+        self.port = port
+        self.logger = logger
+        self.onBound = onBound
+        responder = AdminResponder(registry: registry, probes: probes)
+    }
+
+    /// Serves until graceful shutdown. Throws when the address cannot be bound.
+    public func run() async throws {
+        let application = Application(
+            responder: responder,
+            server: .http1(
+                configuration: .init(
+                    // Longer than scrapers pause, so that they can keep their connection.
+                    idleTimeout: .seconds(90),
+                    httpDecoderConfiguration: .init(
+                        maxHeaderFieldSize: 8 << 10, maxHeaderListSize: 16 << 10, maxHeaderFieldCount: 100))),
+            configuration: ApplicationConfiguration(address: .hostname(host, port: port)),
+            onServerRunning: { [onBound] channel in
+                await onBound(channel.localAddress?.port ?? 0)
+            },
+            logger: logger)
+        try await application.run()
+    }
+}

@@ -1,0 +1,63 @@
+/// The results of all checks, in the order in which they were configured.
+struct ReadinessReport: Sendable, Equatable {
+    /// A check that takes longer does not hold: an orchestrator's probe would not wait for it either.
+    static let timeLimit: Duration = .milliseconds(900)
+
+    let checks: [ReadinessCheck]
+
+    var isReady: Bool { checks.allSatisfy(\.isReady) }
+
+    /// Asks all probes at the same time.
+    static func make(_ probes: [ReadinessProbe], timeLimit: Duration = timeLimit) async -> ReadinessReport {
+        await withTaskGroup(of: (Int, ReadinessCheck).self) { group in
+            for (index, probe) in probes.enumerated() {
+                group.addTask { (index, await result(of: probe, timeLimit)) }
+            }
+            var results: [(Int, ReadinessCheck)] = []
+            for await result in group { results.append(result) }
+            return ReadinessReport(checks: results.sorted { $0.0 < $1.0 }.map(\.1))
+        }
+    }
+
+    private static func result(of probe: ReadinessProbe, _ timeLimit: Duration) async -> ReadinessCheck {
+        let late = ReadinessCheck(name: probe.name, isReady: false, detail: "no answer in time")
+        return await withTaskGroup(of: ReadinessCheck.self) { group in
+            group.addTask { await probe.check() }
+            group.addTask {
+                try? await Task.sleep(for: timeLimit)
+                return late
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? late
+        }
+    }
+}
+
+extension ReadinessReport: Encodable {
+    private enum Key: String, CodingKey {
+        case ready
+        case checks
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: Key.self)
+        try container.encode(isReady, forKey: .ready)
+        try container.encode(checks, forKey: .checks)
+    }
+}
+
+extension ReadinessCheck: Encodable {
+    private enum Key: String, CodingKey {
+        case name
+        case ready
+        case detail
+    }
+
+    /// `{"name": …, "ready": …, "detail": …}`.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: Key.self)
+        try container.encode(name, forKey: .name)
+        try container.encode(isReady, forKey: .ready)
+        try container.encodeIfPresent(detail, forKey: .detail)
+    }
+}

@@ -1,0 +1,88 @@
+public import CloakroomCore
+
+/// Where a configuration comes from, the weakest first: file, environment, flags.
+public struct ConfigSources: Sendable {
+    /// The YAML file; `nil` for none.
+    public var file: String?
+    /// The environment; only variables that begin with `CLOAKROOM_` are looked at.
+    public var environment: [String: String]
+    /// Flags: keys with dots, and their values; lists are separated by commas.
+    public var overrides: [(key: String, value: String)]
+
+    /// Names the sources.
+    public init(file: String?, environment: [String: String] = [:], overrides: [(key: String, value: String)] = []) {
+        self.file = file
+        self.environment = environment.filter { $0.key.hasPrefix(EnvironmentNames.variablePrefix) }
+        self.overrides = overrides
+    }
+}
+
+/// A configuration that passed every check.
+public struct LoadedConfig: Sendable {
+    /// What the gateway is built from.
+    public let plan: GatewayPlan
+    /// What is in effect and where each value came from, in the order of the documentation.
+    public let values: [EffectiveValue]
+    /// Every key that was looked for, those that are not given too.
+    package let knownKeys: Set<[String]>
+}
+
+/// A value in effect.
+public struct EffectiveValue: Sendable, Equatable {
+    /// The key, with dots.
+    public let key: String
+    /// The value in its shortest form; `<redacted>` for a secret.
+    public let value: String
+    /// `file:line:column`, `environment NAME`, `--set`, `secret file PATH` or `default`.
+    public let origin: String
+}
+
+/// Reads and checks a configuration.
+/// - Throws: ``ConfigProblems`` with every mistake that could be found in one run.
+public func loadConfig(_ sources: ConfigSources) throws(ConfigProblems) -> LoadedConfig {
+    var syntax: [ConfigProblem] = []
+    let tree: ConfigTree
+    do {
+        tree = try ConfigTree(file: sources.file) { syntax.append(ConfigProblem($0, in: sources.file)) }
+    } catch {
+        throw ConfigProblems([ConfigProblem(error, in: sources.file)])
+    }
+    let reading = ConfigReading(sources, tree: tree)
+    syntax.forEach(reading.add)
+    let plan = GatewayPlan(from: reading.root)
+    var unknown = UnknownKeys(reading)
+    unknown.complain()
+    for key in reading.missing where !unknown.meant.contains(key) {
+        reading.add(Mistake("is missing", "write it"), key: key, origin: .fallback)
+    }
+    guard reading.problems.isEmpty, let plan else { throw ConfigProblems(reading.problems) }
+    return LoadedConfig(plan: plan, values: reading.values, knownKeys: reading.trace.keys)
+}
+
+extension ConfigTree {
+    fileprivate init(file: String?, complain: (SyntaxMistake) -> Void) throws(SyntaxMistake) {
+        guard let file else {
+            self.init()
+            return
+        }
+        let text: String?
+        do {
+            text = String(validating: try PathInConfig.contents(of: file), as: UTF8.self)
+        } catch {
+            throw SyntaxMistake(position: nil, key: nil, mistake: error)
+        }
+        guard let text else {
+            throw SyntaxMistake(
+                position: nil, key: nil, mistake: Mistake("the file is not text in UTF-8", "save it as UTF-8"))
+        }
+        try self.init(yaml: text, complain: complain)
+    }
+}
+
+extension ConfigProblem {
+    fileprivate init(_ mistake: ConfigTree.SyntaxMistake, in file: String?) {
+        self.init(
+            source: file ?? "configuration", position: mistake.position, key: mistake.key,
+            message: mistake.mistake.message, suggestion: mistake.mistake.suggestion)
+    }
+}

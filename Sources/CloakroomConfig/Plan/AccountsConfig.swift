@@ -1,0 +1,59 @@
+import CloakroomCore
+
+/// `accounts`: the gateway's own endpoints.
+///
+/// - `prefix`: the path they stand under; default `/auth`.
+/// - `upstream`: the upstream that signs people in; by default the only one that has `signIn`.
+/// - `messages`: sentences for people by code; none by default.
+struct AccountsConfig {
+    let plan: AccountsPlan
+    /// Whether it is clear which upstream signs people in, if any. If not, that has been said already.
+    let isClear: Bool
+
+    init(from scope: ConfigScope, upstreams: UpstreamsConfig) {
+        let prefix = scope.value("prefix", as: Self.prefix, default: AccountsPlan().prefix)
+        let (upstream, isClear) = Self.upstream(scope, upstreams)
+        plan = AccountsPlan(prefix: prefix, upstream: upstream, messages: scope.messages())
+        self.isClear = isClear
+    }
+
+    private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsConfig) -> (Int?, isClear: Bool) {
+        let name = scope.optional("upstream", as: .text)
+        let candidates = upstreams.scopes.indices.filter { index in
+            let scope = upstreams.scopes[index]
+            return scope.reading.isSectionGiven(scope.path + ["signIn"])
+        }
+        guard let name else {
+            if scope.isGiven("upstream") { return (nil, false) }
+            if candidates.count > 1 {
+                let names = candidates.map { upstreams.names[$0] }.joined(separator: " or ")
+                scope.reading.add(
+                    Mistake("several upstreams have signIn", "write \(names)"), key: scope.path + ["upstream"],
+                    origin: .fallback)
+                return (nil, false)
+            }
+            if let only = candidates.first { scope.reading.note(scope.path + ["upstream"], upstreams.names[only]) }
+            return (candidates.first, true)
+        }
+        do throws(Mistake) {
+            let index = try upstreams.index(of: name)
+            guard candidates.contains(index) else {
+                throw Mistake(
+                    "upstream \(Printable.quoted(name)) has no signIn", "add upstreams.\(name).signIn, or name another")
+            }
+            return (index, true)
+        } catch {
+            scope.complain(error, at: "upstream")
+            return (nil, false)
+        }
+    }
+
+    private static let prefix = ValueFormat(
+        parse: { text throws(Mistake) in
+            let path = try ValueFormat<String>.path.parse(text)
+            guard !path.hasSuffix("/") else {
+                throw Mistake("\(Printable.quoted(path)) ends with a slash", "write a path such as /auth")
+            }
+            return path
+        }, render: { $0 })
+}

@@ -1,0 +1,77 @@
+import CloakroomCore
+
+extension LimitsPlan {
+    /// The largest body that can be allowed, in bytes.
+    static let largestBody = 1 << 40
+
+    /// `limits`.
+    ///
+    /// - `head`: 1KiB to 65,535 bytes; default 16KiB.
+    /// - `fields`: 1 to 1,000; default 100.
+    /// - `target`: 64 to 65,535 bytes, less than `head`; default 8KiB.
+    /// - `body`: 0 to 1TiB; default 10MiB.
+    /// - `connections`: 1 to 1,000,000; default 20,000.
+    init(from scope: ConfigScope) {
+        let defaults = LimitsPlan()
+        self.init(
+            head: scope.value("head", as: SizeFormat.size(1_024...65_535), default: defaults.head),
+            fields: scope.value("fields", as: .integer(1...1_000), default: defaults.fields),
+            target: scope.value("target", as: SizeFormat.size(64...65_535), default: defaults.target),
+            body: scope.value("body", as: SizeFormat.size(0...Self.largestBody), default: defaults.body),
+            connections: scope.value("connections", as: .integer(1...1_000_000), default: defaults.connections))
+        if target >= head, !scope.isBroken("target"), !scope.isBroken("head") {
+            scope.complain(
+                Mistake(
+                    "target \(SizeFormat.rendered(target)) is not less than head \(SizeFormat.rendered(head))",
+                    "the target is a part of the head"), at: scope.isGiven("target") ? "target" : "head")
+        }
+    }
+}
+
+extension TimeoutsPlan {
+    /// `timeouts`: `header` (default 10s), `bodyIdle` (30s), `keepAlive` (1m), `connect` (5s), `responseHead` (30s),
+    /// `identity` (10s), `drain` (30s). Each 1ms to 1d.
+    init(from scope: ConfigScope) {
+        let defaults = TimeoutsPlan()
+        self.init(
+            header: scope.value("header", as: .wait, default: defaults.header),
+            bodyIdle: scope.value("bodyIdle", as: .wait, default: defaults.bodyIdle),
+            keepAlive: scope.value("keepAlive", as: .wait, default: defaults.keepAlive),
+            connect: scope.value("connect", as: .wait, default: defaults.connect),
+            responseHead: scope.value("responseHead", as: .wait, default: defaults.responseHead),
+            identity: scope.value("identity", as: .wait, default: defaults.identity),
+            drain: scope.value("drain", as: .wait, default: defaults.drain))
+    }
+}
+
+extension LoggingPlan {
+    private enum Level: String, CaseIterable {
+        case trace, debug, info, notice, warning, error, critical
+    }
+
+    /// `logging`.
+    ///
+    /// - `level`: trace, debug, info (default), notice, warning, error or critical.
+    /// - `format`: `json` (default) or `text`.
+    /// - `accessLog`: default `true`.
+    init(from scope: ConfigScope) {
+        let defaults = LoggingPlan()
+        self.init(
+            level: scope.value("level", as: .choice(), default: Level.info).rawValue,
+            format: scope.value("format", as: .choice(), default: defaults.format),
+            accessLog: scope.value("accessLog", as: .flag, default: defaults.accessLog))
+    }
+}
+
+extension TracingPlan {
+    /// `tracing`.
+    ///
+    /// - `exporter`: `none` (default) or `log`.
+    /// - `ratio`: 0 to 1; default 0.01.
+    init(from scope: ConfigScope) {
+        let defaults = TracingPlan()
+        self.init(
+            exporter: scope.value("exporter", as: .choice(), default: defaults.exporter),
+            ratio: scope.value("ratio", as: .fraction(0...1), default: defaults.ratio))
+    }
+}

@@ -1,0 +1,71 @@
+import CloakroomCore
+
+/// An item of `routes`.
+///
+/// - `name`: letters, digits and `._-`; unique. Required.
+/// - `methods`: upper case; `GET` brings `HEAD`. Required.
+/// - `path`: a pattern such as `/videos/{id}` or `/files/*`. Required.
+/// - `upstream`: the name of an upstream. Required where there are several.
+/// - `requiresAuthorization`: `true` or `false`. Required: nothing is public by omission.
+/// - `inject`: a list of `apiToken` and `bearer`; default none.
+/// - `messages`: sentences for people by code; none by default.
+/// - `bodyLimit`: 0 to 1TiB; default `limits.body`.
+/// - `responseHeadTimeout`: 1ms to 1d; default `timeouts.responseHead`.
+struct RouteConfig {
+    private enum Kind: String, CaseIterable {
+        case apiToken, bearer
+    }
+
+    let scope: ConfigScope
+    let name: String?
+    let methods: [String]?
+    let pattern: PathPattern?
+    let upstream: Int?
+    let requiresAuthorization: Bool?
+    let inject: Injection
+    private let messages: [ProblemCode: String]
+    private let bodyLimit: Int?
+    private let responseHeadTimeout: Duration?
+
+    init(from scope: ConfigScope, upstreams: UpstreamsConfig) {
+        self.scope = scope
+        name = scope.required("name", as: .name)
+        methods = scope.requiredList("methods", as: .method)
+        pattern = scope.required("path", as: .pattern)
+        upstream = Self.upstream(scope, upstreams)
+        requiresAuthorization = scope.required("requiresAuthorization", as: .flag)
+        let kinds = scope.list("inject", as: ValueFormat<Kind>.choice()) ?? []
+        inject = kinds.reduce(into: []) { $0.insert($1 == .bearer ? .bearer : .apiToken) }
+        messages = scope.messages()
+        bodyLimit = scope.optional("bodyLimit", as: SizeFormat.size(0...LimitsPlan.largestBody))
+        responseHeadTimeout = scope.optional("responseHeadTimeout", as: .wait)
+        if let methods, Set(methods).count < methods.count {
+            scope.complain(Mistake("names a method twice", "keep one of them"), at: "methods")
+        }
+    }
+
+    /// The route, if there is enough of it to compare it with others.
+    var route: Route? {
+        guard let methods, let pattern else { return nil }
+        return Route(
+            name: name ?? "", methods: methods, pattern: pattern, upstream: upstream ?? 0,
+            requiresAuthorization: requiresAuthorization ?? true, inject: inject, messages: messages,
+            bodyLimit: bodyLimit, responseHeadTimeout: responseHeadTimeout)
+    }
+
+    private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsConfig) -> Int? {
+        let name: String?
+        if upstreams.names.count == 1, let only = upstreams.names.first {
+            name = scope.value("upstream", as: .text, default: only)
+        } else {
+            name = scope.required("upstream", as: .text)
+        }
+        guard let name, !scope.isBroken("upstream"), !upstreams.names.isEmpty else { return nil }
+        do {
+            return try upstreams.index(of: name)
+        } catch {
+            scope.complain(error, at: "upstream")
+            return nil
+        }
+    }
+}

@@ -1,0 +1,117 @@
+import CloakroomCore
+
+/// `upstreams`: a mapping from names to upstreams. At least one.
+struct UpstreamsConfig {
+    /// In the order of the file.
+    let plans: [UpstreamPlan]
+    let scopes: [ConfigScope]
+
+    var names: [String] { plans.map(\.name) }
+
+    init(from root: ConfigScope) {
+        let named = root.named("upstreams")
+        if named.isEmpty, !root.reading.broken.contains(["upstreams"]) { root.reading.noteMissing(["upstreams"]) }
+        plans = named.map { UpstreamPlan(named: $0.name, from: $0.scope) }
+        scopes = named.map(\.scope)
+        var variables: [String: String] = [:]
+        for (name, scope) in named {
+            Self.check(name, scope)
+            // Variables know neither case nor punctuation.
+            let variable = root.reading.variable([name])
+            if let other = variables.updateValue(name, forKey: variable) {
+                Self.complain(
+                    Mistake(
+                        "differs from upstream \(Printable.quoted(other)) in case or punctuation only", "rename one"),
+                    at: scope)
+            }
+        }
+    }
+
+    /// The index of an upstream, and the mistake if there is none of that name.
+    func index(of name: String) throws(Mistake) -> Int {
+        guard let index = names.firstIndex(of: name) else {
+            throw Mistake(
+                "there is no upstream \(Printable.quoted(name))", NearestName.suggestion(for: name, among: names))
+        }
+        return index
+    }
+
+    private static func check(_ name: String, _ scope: ConfigScope) {
+        do throws(Mistake) {
+            _ = try ValueFormat<String>.name.parse(name)
+            guard !name.contains(".") else {
+                throw Mistake("\(Printable.quoted(name)) holds a dot", "write a hyphen instead")
+            }
+        } catch {
+            complain(error, at: scope)
+        }
+    }
+
+    private static func complain(_ mistake: Mistake, at scope: ConfigScope) {
+        let origin = scope.reading.tree[scope.path].map { Origin.file($0.key) } ?? .flag
+        scope.reading.add(mistake, key: scope.path, origin: origin)
+    }
+}
+
+extension UpstreamPlan {
+    /// One upstream.
+    ///
+    /// - `targets`: addresses `http://host:port`. Required.
+    /// - `preserveHost`: whether the client's `Host` is passed on. Default `true`.
+    /// - `apiToken.header`: the field for the API token; default `X-API-TOKEN`.
+    /// - `apiToken.value` or `apiToken.valueFile`: the token. Required within `apiToken`.
+    /// - `signIn`, `refresh`, `revoke`, `user`: calls that deal in tokens; absent by default.
+    /// - `pool`: limits of the connections.
+    init(named name: String, from scope: ConfigScope) {
+        self.init(
+            name: name, targets: scope.requiredList("targets", as: .target) ?? [],
+            preserveHost: scope.value("preserveHost", as: .flag, default: true),
+            apiToken: APIToken(from: scope.section("apiToken")),
+            signIn: TokenCallPlan(from: scope.section("signIn"), credentials: .basic),
+            refresh: TokenCallPlan(from: scope.section("refresh")),
+            revoke: TokenCallPlan(from: scope.section("revoke")),
+            user: TokenCallPlan(from: scope.section("user"), method: "GET"),
+            pool: PoolPlan(from: scope.always("pool")))
+    }
+}
+
+extension TokenCallPlan {
+    /// A call that deals in tokens.
+    ///
+    /// - `method`: default `POST`, for `user` `GET`.
+    /// - `path`: without a query. Required.
+    /// - `credentials`: `basic`, `bearer` or `json`; default `bearer`, for `signIn` `basic`.
+    /// - `accessToken`, `refreshToken`: member names in the answer, joined by dots; default `accessToken`,
+    ///   `refreshToken`.
+    /// - `expiresIn`: the same for the lifetime in seconds; by default `exp` of a JWT is read.
+    /// - Returns: `nil` if the section is absent or not usable.
+    fileprivate init?(from scope: ConfigScope, method: String = "POST", credentials: Credentials = .bearer) {
+        let method = scope.value("method", as: .method, default: method)
+        let path = scope.required("path", as: .path)
+        let credentials = scope.value("credentials", as: .choice(), default: credentials)
+        let accessToken = scope.value("accessToken", as: .members, default: "accessToken")
+        let refreshToken = scope.value("refreshToken", as: .members, default: "refreshToken")
+        let expiresIn = scope.optional("expiresIn", as: .members)
+        guard let path else { return nil }
+        self.init(
+            method: method, path: path, credentials: credentials, accessToken: accessToken,
+            refreshToken: refreshToken, expiresIn: expiresIn)
+    }
+}
+
+extension PoolPlan {
+    /// Limits of the connections to an upstream.
+    ///
+    /// - `maxConnections`: 1 to 65,535; default 1,024.
+    /// - `maxPending`: 0 to 1,000,000; default 1,024.
+    /// - `pendingTimeout`: 1ms to 1d; default 5s.
+    /// - `idleTimeout`: 1ms to 1d; default 1m.
+    fileprivate init(from scope: ConfigScope) {
+        let defaults = PoolPlan()
+        self.init(
+            maxConnections: scope.value("maxConnections", as: .integer(1...65_535), default: defaults.maxConnections),
+            maxPending: scope.value("maxPending", as: .integer(0...1_000_000), default: defaults.maxPending),
+            pendingTimeout: scope.value("pendingTimeout", as: .wait, default: defaults.pendingTimeout),
+            idleTimeout: scope.value("idleTimeout", as: .wait, default: defaults.idleTimeout))
+    }
+}

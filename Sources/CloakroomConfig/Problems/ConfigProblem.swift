@@ -1,0 +1,67 @@
+/// One mistake in a configuration: where it stands, what is wrong and what to write instead.
+public struct ConfigProblem: Sendable, Equatable {
+    /// The file as it was named, or `environment` or `--set`.
+    public let source: String
+    /// The line, from 1; `nil` where the mistake is not on one line.
+    public let line: Int?
+    /// The column in Unicode scalars, from 1.
+    public let column: Int?
+    /// The key with dots, or the name of the environment variable.
+    public let key: String?
+    /// What is wrong. Never holds a secret.
+    public let message: String
+    /// What to write instead; may be empty.
+    public let suggestion: String
+
+    init(
+        source: String, position: Position? = nil, key: String? = nil, message: String, suggestion: String = ""
+    ) {
+        self.source = source
+        self.line = position?.line
+        self.column = position?.column
+        self.key = key
+        self.message = message
+        self.suggestion = suggestion
+    }
+}
+
+extension ConfigProblem: CustomStringConvertible {
+    /// One line: `file:line:column: key: what is wrong (what to write)`.
+    public var description: String {
+        var place = source
+        if let line { place += ":\(line)" }
+        if let column { place += ":\(column)" }
+        var text = place + ": "
+        if let key { text += Printable.escaped(key) + ": " }
+        text += message
+        return suggestion.isEmpty ? text : text + " (\(suggestion))"
+    }
+}
+
+/// All mistakes of one configuration: those of the file by line, then the environment's, then the flags'.
+public struct ConfigProblems: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The mistakes. Never empty.
+    public let problems: [ConfigProblem]
+
+    init(_ problems: [ConfigProblem]) {
+        self.problems = problems.enumerated().sorted { left, right in
+            Self.rank(left.element, left.offset) < Self.rank(right.element, right.offset)
+        }.map(\.element)
+    }
+
+    /// One mistake a line.
+    public var description: String {
+        problems.map(\.description).joined(separator: "\n")
+    }
+
+    private static func rank(_ problem: ConfigProblem, _ offset: Int) -> (Int, Int, Int, String, Int) {
+        let layer =
+            switch problem.source {
+            case Origin.environmentName: 1
+            case Origin.flagName: 2
+            default: 0
+            }
+        // Only variables have no order of their own.
+        return (layer, problem.line ?? 0, problem.column ?? 0, layer == 1 ? problem.key ?? "" : "", offset)
+    }
+}

@@ -1,0 +1,32 @@
+/// What is wrong with a value, before anybody knows where the value stands.
+struct Mistake: Error, Equatable {
+    let message: String
+    let suggestion: String
+
+    init(_ message: String, _ suggestion: String) {
+        self.message = message
+        self.suggestion = suggestion
+    }
+}
+
+/// Text from a configuration as it may stand in a line of a report.
+enum Printable {
+    /// The text in quotation marks, without control characters and not overlong.
+    static func quoted(_ text: some StringProtocol) -> String {
+        let text = escaped(text)
+        return text.count > 80 ? "\"\(text.prefix(77))...\"" : "\"\(text)\""
+    }
+
+    /// The text with control characters written as `\u{…}`.
+    static func escaped(_ text: some StringProtocol) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars {
+            switch scalar.value {
+            case 0x00...0x1f, 0x7f...0x9f, 0x2028, 0x2029:
+                result += "\\u{\(String(scalar.value, radix: 16))}"
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
+    }
+}

@@ -1,0 +1,175 @@
+import Configuration
+
+/// One run of reading a configuration: the reader over all layers, and what is found on the way.
+final class ConfigReading {
+    let sources: ConfigSources
+    let tree: ConfigTree
+    /// What relative paths are relative to.
+    let folder: String
+    let reader: ConfigReader
+    let trace = AccessTrace()
+
+    /// The values read so far, in the order of reading.
+    private(set) var values: [EffectiveValue] = []
+    private(set) var problems: [ConfigProblem] = []
+    /// Keys that are required and stand nowhere. Whether that is worth saying depends on what was misspelled.
+    private(set) var missing: [[String]] = []
+    /// Keys whose value is broken, so that nothing below them is worth a second complaint.
+    private(set) var broken: Set<[String]> = []
+
+    private let flags: FlagsProvider
+    private let environment: KeyMappingProvider<EnvironmentVariablesProvider>
+    private var origins: [[String]: Origin] = [:]
+
+    init(_ sources: ConfigSources, tree: ConfigTree) {
+        self.sources = sources
+        self.tree = tree
+        folder = sources.file.map(PathInConfig.folder) ?? ""
+        flags = FlagsProvider(sources.overrides)
+        environment = EnvironmentVariablesProvider(
+            environmentVariables: sources.environment,
+            secretsSpecifier: .dynamic { name, _ in name.hasSuffix("_VALUE") }
+        ).prefixKeys(with: ConfigKey([EnvironmentNames.prefix]))
+        let file = TreeProvider(tree: tree)
+        let secrets = SecretFilesProvider(reader: ConfigReader(providers: [flags, environment, file]), folder: folder)
+        // In the order of `Layer`.
+        reader = ConfigReader(providers: [flags, environment, secrets, file], accessReporter: trace)
+    }
+
+    /// The top of the configuration.
+    var root: ConfigScope { ConfigScope(reading: self, path: [], isPresent: true) }
+
+    // MARK: - Looking values up
+
+    /// What the layers say about one key.
+    enum Found<Value> {
+        case absent
+        case broken
+        case given(Value)
+    }
+
+    /// Looks a single value up.
+    func text(_ path: [String], isSecret: Bool = false) -> Found<String> {
+        let value = reader.string(forKey: ConfigKey(path), isSecret: isSecret)
+        return found(value, at: path)
+    }
+
+    /// Looks a list up.
+    func list(_ path: [String]) -> Found<[String]> {
+        let value = reader.stringArray(forKey: ConfigKey(path))
+        // An empty variable or flag is an empty list.
+        let isEmpty = value == [""] && trace.last?.layer != .file
+        return found(isEmpty ? [] : value, at: path)
+    }
+
+    private func found<Value>(_ value: Value?, at path: [String]) -> Found<Value> {
+        guard let lookup = trace.last else { return .absent }
+        switch lookup.layer {
+        case .flags: origins[path] = .flag
+        case .environment: origins[path] = .environment(variable(path))
+        case .secretFiles: origins[path] = .secretFile(lookup.name)
+        case .file: origins[path] = tree[Self.named(path)].map { .file($0.value) }
+        }
+        if let failure = lookup.failure {
+            complain(failure, at: Self.named(path))
+            return .broken
+        }
+        return value.map { .given($0) } ?? .broken
+    }
+
+    /// The key that somebody wrote: without the part that only the reader knows.
+    private static func named(_ path: [String]) -> [String] {
+        path.last?.hasPrefix("#") == true ? Array(path.dropLast()) : path
+    }
+
+    /// Whether a key is given in a layer, and not only in a weaker one.
+    func isGiven(_ path: [String], in layer: Layer) -> Bool {
+        switch layer {
+        case .flags: flags.values[path] != nil
+        case .environment: sources.environment[variable(path)] != nil
+        case .secretFiles: false
+        case .file: tree[path].map { $0.shape != .empty } ?? false
+        }
+    }
+
+    /// Whether a key, or one below it, is given anywhere.
+    func isSectionGiven(_ path: [String]) -> Bool {
+        if let entry = tree[path], entry.shape != .empty { return true }
+        if flags.values.keys.contains(where: { $0.starts(with: path) }) { return true }
+        let prefix = variable(path) + "_"
+        return sources.environment.keys.contains { $0.hasPrefix(prefix) }
+    }
+
+    /// The environment variable of a key.
+    func variable(_ path: [String]) -> String {
+        (try? environment.value(forKey: AbsoluteConfigKey(path), type: .string).encodedKey) ?? ""
+    }
+
+    /// The flags' keys.
+    var flagPaths: [[String]] { sources.overrides.map { FlagsProvider.path($0.key) } }
+
+    // MARK: - Keeping what was found
+
+    /// Notes a value for whoever asks what is in effect.
+    func note(_ path: [String], _ rendered: String) {
+        values.append(EffectiveValue(key: path.joined(separator: "."), value: rendered, origin: describe(origin(path))))
+    }
+
+    func noteMissing(_ path: [String]) {
+        missing.append(path)
+    }
+
+    /// Where the value of a key was given.
+    func origin(_ path: [String]) -> Origin { origins[path] ?? .fallback }
+
+    /// Notes a mistake in the value of a key, at the place where the value was given.
+    func complain(_ mistake: Mistake, at path: [String]) {
+        broken.insert(path)
+        add(mistake, key: path, origin: origins[path] ?? .fallback)
+    }
+
+    /// Notes a mistake at a place that no value was read from.
+    func add(_ mistake: Mistake, key path: [String], origin: Origin) {
+        var source = sources.file ?? "configuration"
+        var key = path.joined(separator: ".")
+        var position: Position?
+        switch origin {
+        case .flag: source = Origin.flagName
+        case .environment(let variable):
+            source = Origin.environmentName
+            key = variable
+        case .secretFile:
+            let twin = path.dropLast() + [SecretFilesProvider.twin(of: path.last ?? "")]
+            return add(mistake, key: Array(twin), origin: origins[Array(twin)] ?? .fallback)
+        case .file(let place): position = place
+        case .fallback: position = nearestPosition(path)
+        }
+        problems.append(
+            ConfigProblem(
+                source: source, position: position, key: key, message: mistake.message, suggestion: mistake.suggestion))
+    }
+
+    func add(_ problem: ConfigProblem) {
+        problems.append(problem)
+    }
+
+    /// Where a key stands in the file, or the innermost section that it would stand in.
+    private func nearestPosition(_ path: [String]) -> Position? {
+        var path = path
+        while !path.isEmpty {
+            if let entry = tree[path] { return entry.key }
+            path.removeLast()
+        }
+        return nil
+    }
+
+    private func describe(_ origin: Origin) -> String {
+        switch origin {
+        case .flag: Origin.flagName
+        case .environment(let name): "environment \(name)"
+        case .secretFile(let path): "secret file \(Printable.escaped(path))"
+        case .file(let place): "\(sources.file ?? ""):\(place.line):\(place.column)"
+        case .fallback: "default"
+        }
+    }
+}

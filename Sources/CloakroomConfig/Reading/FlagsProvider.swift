@@ -1,0 +1,28 @@
+import Configuration
+
+/// Lets the reader look values up in `--set key=value` flags. Lists are separated by commas. Of two flags for one key
+/// the later one counts.
+struct FlagsProvider: FixedProvider {
+    let providerName = "flags"
+    let values: [[String]: String]
+
+    init(_ overrides: [(key: String, value: String)]) {
+        var values: [[String]: String] = [:]
+        for (key, value) in overrides { values[Self.path(key)] = value }
+        self.values = values
+    }
+
+    static func path(_ key: String) -> [String] {
+        key.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+    }
+
+    func value(forKey key: AbsoluteConfigKey, type: ConfigType) throws -> LookupResult {
+        let content = values[key.components].map { text -> ConfigContent in
+            guard type == .stringArray else { return .string(text) }
+            let items = text.split(separator: ",", omittingEmptySubsequences: false)
+            return .stringArray(items.map { String($0.trimmingPrefix(while: \.isWhitespace)) })
+        }
+        return LookupResult(
+            encodedKey: key.components.joined(separator: "."), value: content.map { ConfigValue($0, isSecret: false) })
+    }
+}

@@ -1,0 +1,118 @@
+import CloakroomCore
+import CloakroomWire
+
+extension Report {
+    /// `explain METHOD TARGET`: what would become of a request. Sends nothing.
+    public static func explain(_ sources: ConfigSources, method: String, target: String) -> Report {
+        on(sources) { config in
+            Report(lines: Explanation(plan: config.plan, method: method, target: target).lines)
+        }
+    }
+}
+
+/// What would become of one request, in words.
+struct Explanation {
+    let plan: GatewayPlan
+    let method: String
+    let target: String
+
+    var lines: [String] {
+        let rows = rows
+        let request = ["\(Printable.escaped(method)) \(Printable.escaped(target))"]
+        return request + Table.lines(rows.map { ["  " + $0.0 + ":", $0.1] })
+    }
+
+    private var rows: [(String, String)] {
+        guard !method.isEmpty, method.utf8.allSatisfy(\.isTokenCharacter) else {
+            return [("answer", "400: the method is no token")]
+        }
+        guard target.utf8.count <= plan.limits.target else {
+            return [("answer", "414: the target is longer than \(SizeFormat.rendered(plan.limits.target))")]
+        }
+        let bytes = Array(target.utf8)
+        var scratch: [UInt8] = []
+        let parsed: RequestTarget
+        do throws(TargetRefusal) {
+            parsed = try RequestTarget.parse(bytes.span, scratch: &scratch)
+        } catch {
+            return [("answer", "400: \(error.explanation)")]
+        }
+        guard !parsed.isAsterisk else {
+            return [("answer", method == "OPTIONS" ? "the gateway's own (OPTIONS *)" : "400: * is for OPTIONS only")]
+        }
+        var path = parsed.isPathRewritten ? scratch : Array(bytes[parsed.path.start..<parsed.path.end])
+        if path.isEmpty { path = [UInt8(ascii: "/")] }
+        let query = String(decoding: bytes[parsed.query.start..<parsed.query.end], as: UTF8.self)
+        let table = RouteTable(routes: plan.routes, accounts: plan.accounts)
+        switch table.match(method: Array(method.utf8).span, path: path.span) {
+        case .notFound: return [("answer", "404: no route serves \(String(decoding: path, as: UTF8.self))")]
+        case .methodNotAllowed(let allow): return [("answer", "405, Allow: \(allow)")]
+        case .own(let endpoint): return [("answer", "the gateway's own: \(endpoint.explanation)")]
+        case .route(let index):
+            return rows(for: plan.routes[index], path: String(decoding: path, as: UTF8.self), query: query)
+        }
+    }
+
+    private func rows(for route: Route, path: String, query: String) -> [(String, String)] {
+        let upstream = plan.upstreams[route.upstream]
+        let refusal = route.messages[.unauthorized] ?? ProblemCode.unauthorized.defaultDetail
+        let targets = upstream.targets.map { "http://\($0)" }.joined(separator: ", ")
+        return [
+            ("route", "\(route.name) (\(route.methods.joined(separator: ",")) \(route.pattern))"),
+            (
+                "authorization",
+                route.requiresAuthorization ? "required; without a session 401 \"\(refusal)\"" : "not required"
+            ),
+            ("strips", stripped.joined(separator: ", ")),
+            ("injects", injected(by: route, upstream).joined(separator: ", ")),
+            ("upstream", "\(upstream.name) at \(targets)"),
+            ("sends", "\(method) \(path)\(query)"),
+            ("host", upstream.preserveHost ? "the client's" : "the upstream's"),
+        ]
+    }
+
+    /// What never gets through from a client, whatever the route.
+    private var stripped: [String] {
+        let tokens = Set(plan.upstreams.compactMap(\.apiToken?.header)).sorted()
+        let forwarded = "Forwarded and X-Forwarded-*"
+        return ["hop-by-hop fields", "Authorization"] + tokens + ["cookie \(plan.session.cookie.name)"]
+            + [plan.trustedPeers.isEmpty ? forwarded : forwarded + " unless from a trusted peer"]
+    }
+
+    private func injected(by route: Route, _ upstream: UpstreamPlan) -> [String] {
+        var fields: [String] = []
+        if route.inject.contains(.apiToken), let token = upstream.apiToken {
+            fields.append("\(token.header): \(token.value)")
+        }
+        if route.inject.contains(.bearer) {
+            let condition = route.requiresAuthorization ? "" : " where there is a session"
+            fields.append("Authorization: Bearer <redacted>\(condition)")
+        }
+        return fields.isEmpty ? ["nothing"] : fields
+    }
+}
+
+extension OwnEndpoint {
+    fileprivate var explanation: String {
+        switch self {
+        case .signIn: "sign in"
+        case .whoAmI: "who am I"
+        case .signOut: "sign out"
+        }
+    }
+}
+
+extension TargetRefusal {
+    fileprivate var explanation: String {
+        switch self {
+        case .malformed: "the target is neither a path, nor an http address, nor *"
+        case .authority: "the target names no valid host and port"
+        case .dotSegment: "the path holds a dot segment or an encoded dot"
+        case .emptySegment: "the path holds two slashes in a row"
+        case .fragment: "the target holds a # or %23"
+        case .separator: "the path holds a backslash, a semicolon, a NUL or an encoded slash"
+        case .percentEncoding: "the path holds a percent sign without two hexadecimal digits"
+        case .character: "the target holds a space, a control character or one that is not ASCII"
+        }
+    }
+}

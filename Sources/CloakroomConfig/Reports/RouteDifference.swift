@@ -1,0 +1,109 @@
+import CloakroomCore
+
+extension Report {
+    /// `routes --diff OTHER`: what changes for clients when a configuration takes the place of another one.
+    ///
+    /// Ends with 3 if something became public: paths that required authorization, whichever route serves them now.
+    /// - Parameters:
+    ///   - sources: The new configuration.
+    ///   - other: The one to compare it with, the old one.
+    public static func routes(_ sources: ConfigSources, comparedWith other: ConfigSources) -> Report {
+        on(other) { old in
+            on(sources) { new in
+                let changes = RouteDifference(from: old.plan, to: new.plan).changes
+                guard !changes.isEmpty else { return Report(lines: ["no change"]) }
+                let rows = changes.map { change in
+                    [change.kind.rawValue, change.methods.joined(separator: ","), change.path, change.explanation]
+                }
+                return Report(
+                    lines: Table.lines(rows), exitCode: changes.contains { $0.kind == .becamePublic } ? 3 : 0)
+            }
+        }
+    }
+}
+
+/// What differs between two route tables, as requests see it and not by the names of routes: both tables are asked who
+/// serves a sample path of every pattern, and of every overlap of an old pattern with a new one.
+struct RouteDifference {
+    enum Kind: String, CaseIterable {
+        case becamePublic = "became public"
+        case becameProtected = "became protected"
+        case added
+        case removed
+        case shadowed
+    }
+
+    struct Change: Equatable {
+        let kind: Kind
+        var methods: [String]
+        let path: String
+        let explanation: String
+    }
+
+    private let old: RouteTable
+    private let new: RouteTable
+
+    init(from old: GatewayPlan, to new: GatewayPlan) {
+        self.old = RouteTable(routes: old.routes, accounts: old.accounts)
+        self.new = RouteTable(routes: new.routes, accounts: new.accounts)
+    }
+
+    /// The changes: what became public first.
+    var changes: [Change] {
+        var changes: [Change] = []
+        let samples = SamplePath.samples(old.routes.map(\.pattern), new.routes.map(\.pattern))
+        for method in methods {
+            for sample in samples {
+                guard let change = change(method, sample) else { continue }
+                if let index = changes.firstIndex(where: {
+                    $0.kind == change.kind && $0.path == change.path && $0.explanation == change.explanation
+                }) {
+                    changes[index].methods.append(method)
+                } else {
+                    changes.append(change)
+                }
+            }
+        }
+        return Kind.allCases.flatMap { kind in
+            changes.filter { $0.kind == kind }.sorted { ($0.path, $0.methods[0]) < ($1.path, $1.methods[0]) }
+        }
+    }
+
+    /// `HEAD` comes with `GET`, so it is looked at only where somebody lists it.
+    private var methods: [String] {
+        Set((old.routes + new.routes).flatMap(\.methods)).sorted()
+    }
+
+    private func change(_ method: String, _ sample: SamplePath) -> Change? {
+        let before = route(in: old, method, sample)
+        let after = route(in: new, method, sample)
+        let made = { (kind: Kind, explanation: String) in
+            Change(kind: kind, methods: [method], path: sample.pattern, explanation: explanation)
+        }
+        switch (before, after) {
+        case (nil, nil): return nil
+        case (nil, let after?): return made(.added, "\(after.name), \(Self.word(after))")
+        case (let before?, nil): return made(.removed, "\(before.name), was \(Self.word(before))")
+        case (let before?, let after?):
+            let names = before.name == after.name ? after.name : "\(after.name), was \(before.name)"
+            if before.requiresAuthorization != after.requiresAuthorization {
+                return made(after.requiresAuthorization ? .becameProtected : .becamePublic, names)
+            }
+            let isStillThere = new.routes.contains {
+                $0.name == before.name && $0.pattern == before.pattern && $0.methods.contains(method)
+            }
+            guard before.name != after.name, isStillThere else { return nil }
+            return made(.shadowed, "\(before.name), now served by \(after.name)")
+        }
+    }
+
+    private func route(in table: RouteTable, _ method: String, _ sample: SamplePath) -> Route? {
+        guard case .route(let index) = table.match(method: Array(method.utf8).span, path: Array(sample.path.utf8).span)
+        else { return nil }
+        return table.routes[index]
+    }
+
+    private static func word(_ route: Route) -> String {
+        route.requiresAuthorization ? "requires authorization" : "public"
+    }
+}

@@ -1,0 +1,29 @@
+import CloakroomCore
+
+extension Report {
+    /// `routes`: the route table in the order of the file, and the gateway's own endpoints.
+    public static func routes(_ sources: ConfigSources) -> Report {
+        on(sources) { config in
+            let plan = config.plan
+            var rows = [["NAME", "METHODS", "PATH", "UPSTREAM", "AUTHORIZATION", "INJECTS"]]
+            rows += plan.routes.map { route in
+                [
+                    route.name, route.methods.joined(separator: ","), route.pattern.description,
+                    plan.upstreams[route.upstream].name, route.requiresAuthorization ? "required" : "public",
+                    Self.names(of: route.inject),
+                ]
+            }
+            if plan.accounts.upstream != nil {
+                rows.append(["(own)", "POST,GET,DELETE", plan.accounts.prefix, "-", "-", "-"])
+            }
+            return Report(lines: Table.lines(rows))
+        }
+    }
+
+    private static func names(of inject: Injection) -> String {
+        var names: [String] = []
+        if inject.contains(.apiToken) { names.append("apiToken") }
+        if inject.contains(.bearer) { names.append("bearer") }
+        return names.isEmpty ? "-" : names.joined(separator: ",")
+    }
+}

@@ -1,0 +1,79 @@
+import CloakroomCore
+
+/// A path that stands for all paths of a pattern that no more specific pattern takes.
+struct SamplePath {
+    /// The pattern as people write it.
+    let pattern: String
+    /// The path.
+    let path: String
+
+    /// One sample for every pattern of two tables and for every overlap of one from each.
+    static func samples(_ old: [PathPattern], _ new: [PathPattern]) -> [SamplePath] {
+        let all = new.map(\.segments) + old.map(\.segments)
+        let names = Set(
+            all.joined().compactMap { segment in if case .literal(let text) = segment { text } else { nil } })
+        // No literal of either table is taken for a parameter, and no fixed pattern is as long as a wildcard's sample.
+        var word = "any"
+        while names.contains(word) { word += "-" }
+        let depth = (all.map(\.count).max() ?? 0) + 1
+
+        var seen: Set<String> = []
+        var samples: [SamplePath] = []
+        func add(_ segments: [PathPattern.Segment]) {
+            let path = segments.map { "/" + Self.text(of: $0, word: word, depth: depth) }.joined()
+            if seen.insert(path).inserted { samples.append(SamplePath(pattern: describe(segments), path: path)) }
+        }
+        all.forEach(add)
+        for left in new {
+            for right in old {
+                if let overlap = overlap(left.segments[...], right.segments[...]) { add(overlap) }
+            }
+        }
+        return samples
+    }
+
+    /// The paths that fit both patterns, as a pattern; `nil` if there are none.
+    static func overlap(
+        _ left: ArraySlice<PathPattern.Segment>, _ right: ArraySlice<PathPattern.Segment>
+    ) -> [PathPattern.Segment]? {
+        var result: [PathPattern.Segment] = []
+        var left = left
+        var right = right
+        while true {
+            switch (left.first, right.first) {
+            case (nil, nil): return result
+            // A wildcard takes at least one byte.
+            case (.rest?, _?): return Array(right) == [.literal("")] ? nil : result + right
+            case (_?, .rest?): return Array(left) == [.literal("")] ? nil : result + left
+            case (nil, _), (_, nil): return nil
+            case (.literal(let one)?, .literal(let other)?):
+                guard one == other else { return nil }
+                result.append(.literal(one))
+            case (.literal(let text)?, .parameter?), (.parameter?, .literal(let text)?):
+                guard !text.isEmpty else { return nil }
+                result.append(.literal(text))
+            case (.parameter(let name)?, .parameter?): result.append(.parameter(name))
+            }
+            left.removeFirst()
+            right.removeFirst()
+        }
+    }
+
+    private static func text(of segment: PathPattern.Segment, word: String, depth: Int) -> String {
+        switch segment {
+        case .literal(let text): text
+        case .parameter: word
+        case .rest: Array(repeating: word, count: depth).joined(separator: "/")
+        }
+    }
+
+    private static func describe(_ segments: [PathPattern.Segment]) -> String {
+        segments.map { segment in
+            switch segment {
+            case .literal(let text): "/" + text
+            case .parameter(let name): "/{\(name)}"
+            case .rest: "/*"
+            }
+        }.joined()
+    }
+}

@@ -1,0 +1,57 @@
+import CloakroomCore
+
+/// A session's cookie never travels in the clear, but for development on one's own machine.
+enum CookieRules {
+    static func check(_ cookie: CookiePlan, scope: ConfigScope, listeners: [ListenerConfig]) {
+        // Without usable addresses there is no telling.
+        let addresses = listeners.compactMap(\.address)
+        guard addresses.count == listeners.count, !listeners.isEmpty else { return }
+        guard cookie.isSecure || scope.isBroken("secure") else {
+            checkDevelopment(cookie, scope: scope, listeners: listeners)
+            return
+        }
+        for listener in listeners where !listener.hasTLS && !listener.isTLSTerminatedInFront {
+            guard !listener.scope.isBroken("tlsTerminatedInFront"), !scope.isBroken("secure") else { continue }
+            listener.scope.complain(
+                Mistake(
+                    "sessions and passwords would travel in the clear",
+                    "add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on"
+                        + " loopback only session.cookie.secure: false"), at: "address")
+        }
+        if !scope.isBroken("name"), !cookie.name.hasPrefix(CookiePlan.hostPrefix) {
+            scope.complain(
+                Mistake(
+                    "\(Printable.quoted(cookie.name)) lacks the prefix \(CookiePlan.hostPrefix)",
+                    "write \(CookiePlan.hostPrefix)\(cookie.name)"), at: "name")
+        } else if cookie.name == CookiePlan.hostPrefix {
+            scope.complain(
+                Mistake("nothing follows the prefix", "write \(CookiePlan.hostPrefix)cloakroom"), at: "name")
+        }
+    }
+
+    private static func checkDevelopment(_ cookie: CookiePlan, scope: ConfigScope, listeners: [ListenerConfig]) {
+        let isOnLoopback = listeners.allSatisfy { $0.address?.isLoopback == true && !$0.isTLSTerminatedInFront }
+        guard isOnLoopback else {
+            scope.complain(
+                Mistake("only development on loopback goes without Secure", "write true, or listen on 127.0.0.1 only"),
+                at: "secure")
+            return
+        }
+        // Browsers refuse a cookie with such a name that is not Secure.
+        for prefix in [CookiePlan.hostPrefix, "__Secure-"] where cookie.name.lowercased().hasPrefix(prefix.lowercased())
+        {
+            scope.complain(
+                Mistake(
+                    "\(prefix) is for Secure cookies only", "leave the prefix out while secure is false"), at: "name")
+        }
+    }
+}
+
+extension HostAndPort {
+    /// Whether only this machine reaches it.
+    var isLoopback: Bool {
+        if host.lowercased() == "localhost" { return true }
+        guard let bytes = IPAddress.bytes(of: host) else { return false }
+        return bytes.count == 4 ? bytes[0] == 127 : bytes == Array(repeating: 0, count: 15) + [1]
+    }
+}

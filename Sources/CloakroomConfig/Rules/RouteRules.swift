@@ -1,0 +1,71 @@
+import CloakroomCore
+
+/// What routes must keep to among each other and towards their upstreams.
+enum RouteRules {
+    static func check(_ routes: [RouteConfig], accounts: AccountsConfig, upstreams: UpstreamsConfig) {
+        checkNames(routes)
+        checkConflicts(routes, accounts: accounts.plan)
+        for route in routes {
+            checkAPIToken(route, upstreams: upstreams)
+            if accounts.isClear { checkSession(route, accounts: accounts.plan, upstreams: upstreams) }
+        }
+    }
+
+    private static func checkNames(_ routes: [RouteConfig]) {
+        var seen: Set<String> = []
+        for route in routes {
+            guard let name = route.name, !seen.insert(name).inserted else { continue }
+            route.scope.complain(
+                Mistake("another route is named \(Printable.quoted(name)) already", "give each its own name"),
+                at: "name")
+        }
+    }
+
+    private static func checkConflicts(_ routes: [RouteConfig], accounts: AccountsPlan) {
+        let comparable = routes.filter { $0.route != nil }
+        // One complaint a route: what collides with one of two equal routes collides with the other too.
+        var told: Set<Int> = []
+        for conflict in RouteTable.conflicts(in: comparable.compactMap(\.route), accounts: accounts) {
+            guard told.insert(conflict.route).inserted else { continue }
+            comparable[conflict.route].scope.complain(Mistake(conflict.message, ""), at: "path")
+        }
+    }
+
+    private static func checkAPIToken(_ route: RouteConfig, upstreams: UpstreamsConfig) {
+        guard route.inject.contains(.apiToken), let upstream = route.upstream else { return }
+        let scope = upstreams.scopes[upstream]
+        guard !scope.reading.isSectionGiven(scope.path + ["apiToken"]) else { return }
+        let name = upstreams.names[upstream]
+        route.scope.complain(
+            Mistake(
+                "upstream \(Printable.quoted(name)) has no apiToken",
+                "add upstreams.\(name).apiToken, or do not inject it"),
+            at: "inject")
+    }
+
+    /// A session's token goes only where it came from.
+    private static func checkSession(_ route: RouteConfig, accounts: AccountsPlan, upstreams: UpstreamsConfig) {
+        guard let upstream = route.upstream else { return }
+        let key: String
+        if route.inject.contains(.bearer) {
+            key = "inject"
+        } else if route.requiresAuthorization == true {
+            key = "requiresAuthorization"
+        } else {
+            return
+        }
+        guard let signIn = accounts.upstream else {
+            route.scope.complain(
+                Mistake("nobody can sign in: no upstream has signIn", "add signIn to the upstream"), at: key)
+            return
+        }
+        guard signIn != upstream else { return }
+        let name = Printable.quoted(upstreams.names[signIn])
+        let mistake =
+            key == "inject"
+            ? Mistake(
+                "bearer would send tokens of upstream \(name) to another one", "inject it on routes to \(name) only")
+            : Mistake("sessions belong to upstream \(name)", "require authorization on routes to \(name) only")
+        route.scope.complain(mistake, at: key)
+    }
+}

@@ -1,0 +1,54 @@
+import FoundationEssentials
+
+/// A file that holds one secret, with or without a line break at its end.
+enum SecretFile {
+    /// Larger than any secret.
+    private static let maximumBytes = 65_536
+
+    /// Reads the secret.
+    /// - Throws: ``Mistake`` if the file is missing, unreadable, empty, too large or not UTF-8.
+    static func read(_ path: String) throws(Mistake) -> String {
+        let bytes = try PathInConfig.contents(of: path)
+        guard bytes.count <= maximumBytes else {
+            throw Mistake(
+                "\(Printable.quoted(path)) is too large for a secret", "name a file that holds the secret only")
+        }
+        guard var text = String(validating: bytes, as: UTF8.self) else {
+            throw Mistake("\(Printable.quoted(path)) is not text in UTF-8", "name a file that holds the secret only")
+        }
+        if text.hasSuffix("\r\n") || text.hasSuffix("\n") { text.removeLast() }
+        guard !text.isEmpty else {
+            throw Mistake("\(Printable.quoted(path)) is empty", "put the secret into it")
+        }
+        return text
+    }
+}
+
+/// Files that a configuration names.
+enum PathInConfig {
+    /// The path as it is opened: relative paths start in the folder of the configuration file.
+    static func resolve(_ path: String, in folder: String) -> String {
+        path.hasPrefix("/") || folder.isEmpty || folder == "." ? path : folder + "/" + path
+    }
+
+    /// The folder that a file lies in; empty for the working directory.
+    static func folder(of file: String) -> String {
+        guard let slash = file.lastIndex(of: "/") else { return "" }
+        return slash == file.startIndex ? "/" : String(file[..<slash])
+    }
+
+    /// Reads a whole file.
+    static func contents(of path: String) throws(Mistake) -> [UInt8] {
+        var isDirectory = false
+        guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else {
+            throw Mistake("there is no file \(Printable.quoted(path))", "create it, or correct the path")
+        }
+        guard !isDirectory else {
+            throw Mistake("\(Printable.quoted(path)) is a folder", "name a file")
+        }
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw Mistake("\(Printable.quoted(path)) cannot be read", "give the gateway's user the right to read it")
+        }
+        return Array(data)
+    }
+}

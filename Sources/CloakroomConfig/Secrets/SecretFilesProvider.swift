@@ -1,0 +1,34 @@
+import CloakroomCore
+import Configuration
+
+/// Gives the values of secret keys from the files that their `…File` twins name.
+///
+/// Symbolic links are followed: mounted secrets are links.
+struct SecretFilesProvider: FixedProvider {
+    let providerName = "secret files"
+    /// Reads the twins: everything but secret files.
+    let reader: ConfigReader
+    /// What relative paths are relative to.
+    let folder: String
+
+    /// The key that names a secret's file.
+    static func twin(of name: String) -> String { name + "File" }
+
+    /// Whether a key is a secret that may stand in a file.
+    static func isSecret(_ path: [String]) -> Bool {
+        path.suffix(2) == ["apiToken", "value"]
+    }
+
+    func value(forKey key: AbsoluteConfigKey, type: ConfigType) throws -> LookupResult {
+        guard Self.isSecret(key.components), let name = key.components.last else {
+            return LookupResult(encodedKey: key.description, value: nil)
+        }
+        let twin = ConfigKey(key.components.dropLast() + [Self.twin(of: name)])
+        guard let path = reader.string(forKey: twin) else {
+            return LookupResult(encodedKey: key.description, value: nil)
+        }
+        let file = PathInConfig.resolve(path, in: folder)
+        return LookupResult(
+            encodedKey: file, value: ConfigValue(.string(try SecretFile.read(file)), isSecret: true))
+    }
+}

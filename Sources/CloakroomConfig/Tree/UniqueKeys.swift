@@ -1,0 +1,126 @@
+import Yams
+
+/// Reads documents in which keys stand twice.
+///
+/// Yams refuses such a document as a whole and names one place only. All mistakes are wanted in one run, so the earlier
+/// of two equal keys gets a first character that no key has (one for one, so that no place moves) and the document is
+/// read again.
+enum UniqueKeys {
+    /// The keys that were made unequal.
+    struct Doubled {
+        fileprivate var names: [Position: String] = [:]
+
+        /// Whether a key that stands there is repeated further down in its mapping.
+        func isEarlier(at position: Position) -> Bool {
+            names[position] != nil
+        }
+
+        /// Where an equal key stands earlier in the same mapping.
+        func firstPlace(of name: String, in mapping: Node.Mapping) -> Position? {
+            guard !names.isEmpty else { return nil }
+            for (key, _) in mapping {
+                if let mark = Position(key.mark), names[mark] == name { return mark }
+            }
+            return nil
+        }
+    }
+
+    /// Beyond this many a file is not worth reading on.
+    private static let maximum = 100
+
+    static func compose(_ yaml: String) throws(ConfigTree.SyntaxMistake) -> (Node?, Doubled) {
+        var doubled = Doubled()
+        var text = yaml
+        while true {
+            let failure: YamlError
+            do {
+                return (try Yams.compose(yaml: text), doubled)
+            } catch let error as YamlError {
+                failure = error
+            } catch {
+                throw ConfigTree.SyntaxMistake(
+                    position: nil, key: nil, mistake: Mistake("the file is no YAML", "check it with a YAML linter"))
+            }
+            guard case .duplicatedKeysInMapping(let names, let context) = failure else {
+                throw ConfigTree.SyntaxMistake(failure)
+            }
+            let position = Position(line: context.mark.line, column: context.mark.column)
+            guard doubled.names.count < maximum,
+                let (changed, name) = disguise(keyAt: position, named: names, in: text)
+            else {
+                throw ConfigTree.SyntaxMistake(
+                    position: position, key: names.first,
+                    mistake: Mistake("stands twice in one mapping", "keep one of them"))
+            }
+            doubled.names[position] = name
+            text = changed
+        }
+    }
+
+    /// Replaces the first character of a key by one from the private use area.
+    private static func disguise(
+        keyAt position: Position, named names: [String], in yaml: String
+    ) -> (String, String)? {
+        var scalars = Array(yaml.unicodeScalars)
+        guard var index = offset(of: position, in: scalars) else { return nil }
+        if scalars[index] == "\"" || scalars[index] == "'" { index += 1 }
+        let rest = scalars[index...]
+        let isKey = { (name: String) in !name.isEmpty && rest.starts(with: name.unicodeScalars) }
+        guard let name = names.filter(isKey).max(by: { $0.count < $1.count }),
+            let mask = Unicode.Scalar(0xe000 + UInt32(position.line % 0x1000))
+        else { return nil }
+        scalars[index] = mask
+        var changed = String.UnicodeScalarView()
+        changed.append(contentsOf: scalars)
+        return (String(changed), name)
+    }
+
+    private static func offset(of position: Position, in scalars: [Unicode.Scalar]) -> Int? {
+        var line = 1
+        var start = 0
+        for (index, scalar) in scalars.enumerated() where line < position.line {
+            // A carriage return before a line feed belongs to the same break.
+            let isBreak =
+                scalar == "\n" || scalar == "\u{85}" || scalar == "\u{2028}" || scalar == "\u{2029}"
+                || (scalar == "\r" && (index + 1 >= scalars.count || scalars[index + 1] != "\n"))
+            if isBreak {
+                line += 1
+                start = index + 1
+            }
+        }
+        let offset = start + position.column - 1
+        return line == position.line && offset < scalars.count ? offset : nil
+    }
+}
+
+extension ConfigTree.SyntaxMistake {
+    /// What the parser says, without the snippet of the text that it adds: a secret may stand there.
+    init(_ error: YamlError) {
+        let position: Position?
+        let problem: String
+        switch error {
+        case .scanner(_, let text, let mark, _), .parser(_, let text, let mark, _), .composer(_, let text, let mark, _):
+            position = Position(mark)
+            problem = text
+        case .reader(let text, let offset, _, let yaml):
+            position = offset.map { Position(of: $0, in: yaml) }
+            problem = text
+        default:
+            position = nil
+            problem = "it cannot be read"
+        }
+        self.init(
+            position: position, key: nil,
+            mistake: Mistake("the file is no YAML: \(problem)", "check indentation, colons and quotation marks"))
+    }
+}
+
+extension Position {
+    /// The place of a character that is the given number of characters away from the beginning.
+    fileprivate init(of offset: Int, in text: String) {
+        let before = text.prefix(offset)
+        let line = before.lazy.filter(\.isNewline).count + 1
+        let start = before.lastIndex(where: \.isNewline).map { text.index(after: $0) } ?? text.startIndex
+        self.init(line: line, column: text.unicodeScalars.distance(from: start, to: before.endIndex) + 1)
+    }
+}

@@ -1,0 +1,39 @@
+/// A file with certificates or a key in PEM (RFC 7468).
+enum PEMFile {
+    /// What a file must hold.
+    enum Content {
+        case certificate, privateKey
+    }
+
+    /// A format for the path of a PEM file; relative paths start in the given folder.
+    static func path(of content: Content, in folder: String) -> ValueFormat<String> {
+        ValueFormat(
+            parse: { text throws(Mistake) in
+                let path = PathInConfig.resolve(try ValueFormat<String>.text.parse(text), in: folder)
+                try check(path, holds: content)
+                return path
+            }, render: { $0 })
+    }
+
+    private static func check(_ path: String, holds content: Content) throws(Mistake) {
+        let text = String(decoding: try PathInConfig.contents(of: path), as: UTF8.self)
+        let begins = text.split(whereSeparator: \.isNewline).filter { $0.hasPrefix("-----BEGIN ") }
+        switch content {
+        case .certificate:
+            guard begins.contains(where: { $0.hasPrefix("-----BEGIN CERTIFICATE-----") }) else {
+                throw Mistake(
+                    "\(Printable.quoted(path)) holds no certificate",
+                    "name a PEM file with \"-----BEGIN CERTIFICATE-----\"")
+            }
+        case .privateKey:
+            guard begins.contains(where: { $0.hasSuffix("PRIVATE KEY-----") }) else {
+                throw Mistake(
+                    "\(Printable.quoted(path)) holds no private key",
+                    "name a PEM file with \"-----BEGIN PRIVATE KEY-----\"")
+            }
+            guard !begins.contains(where: { $0.contains("ENCRYPTED") }) else {
+                throw Mistake("the key in \(Printable.quoted(path)) is encrypted", "store it without a passphrase")
+            }
+        }
+    }
+}

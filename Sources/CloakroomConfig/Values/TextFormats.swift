@@ -1,0 +1,106 @@
+import CloakroomCore
+
+extension ValueFormat where Value == String {
+    /// Any text but none.
+    static let text = ValueFormat(
+        parse: { text throws(Mistake) in
+            guard !text.isEmpty else { throw Mistake("is empty", "write a value") }
+            guard Printable.escaped(text) == text else {
+                throw Mistake("holds control characters", "write plain text on one line")
+            }
+            return text
+        }, render: { $0 })
+
+    /// The name of a route: letters, digits and `._-`, at most 64.
+    static let name = ValueFormat(
+        parse: { text throws(Mistake) in
+            guard let first = text.utf8.first, first.isLetterOrDigit, text.utf8.count <= 64,
+                text.utf8.allSatisfy({ $0.isLetterOrDigit || "._-".utf8.contains($0) })
+            else {
+                throw Mistake(
+                    "\(Printable.quoted(text)) is not a name",
+                    "write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first")
+            }
+            return text
+        }, render: { $0 })
+
+    /// A method, upper case.
+    static let method = ValueFormat(
+        parse: { text throws(Mistake) in
+            guard !text.isEmpty, text.utf8.allSatisfy(\.isTokenCharacter) else {
+                throw Mistake("\(Printable.quoted(text)) is not a method", "write one such as GET")
+            }
+            guard text == text.uppercased() else {
+                throw Mistake("\(Printable.quoted(text)) is not upper case", "write \(text.uppercased())")
+            }
+            guard text != "CONNECT", text != "TRACE" else {
+                throw Mistake("\(text) is never served", "leave it out")
+            }
+            return text
+        }, render: { $0 })
+
+    /// The name of a field or a cookie (RFC 9110 §5.6.2).
+    static let token = ValueFormat(
+        parse: { text throws(Mistake) in
+            guard !text.isEmpty, text.utf8.allSatisfy(\.isTokenCharacter) else {
+                throw Mistake(
+                    "\(Printable.quoted(text)) is not a token", "write letters, digits and hyphens, without spaces")
+            }
+            return text
+        }, render: { $0 })
+
+    /// The path of a call to an upstream, without a query.
+    static let path = ValueFormat(
+        parse: { text throws(Mistake) in
+            for segment in try ValueFormat<PathPattern>.pattern.parse(text).segments {
+                if case .literal = segment { continue }
+                throw Mistake(
+                    "\(Printable.quoted(text)) holds a parameter or a wildcard", "write a plain path such as /auth")
+            }
+            return text
+        }, render: { $0 })
+
+    /// Where something stands in a JSON document: member names joined by dots.
+    static let members = ValueFormat(
+        parse: { text throws(Mistake) in
+            let names = text.split(separator: ".", omittingEmptySubsequences: false)
+            guard names.allSatisfy({ !$0.isEmpty }), Printable.escaped(text) == text else {
+                throw Mistake(
+                    "\(Printable.quoted(text)) is not a path of member names", "write one such as data.accessToken")
+            }
+            return text
+        }, render: { $0 })
+}
+
+extension ValueFormat where Value == PathPattern {
+    /// The paths that a route serves.
+    static let pattern = ValueFormat { text throws(Mistake) in
+        do throws(PathPatternError) {
+            return try PathPattern(text)
+        } catch {
+            throw Mistake(pattern: error)
+        }
+    }
+}
+
+extension ValueFormat where Value == Secret {
+    /// The value of a field that must not be seen: visible ASCII. What is wrong with it is told without repeating it.
+    static let fieldValue = ValueFormat { text throws(Mistake) in
+        guard !text.isEmpty else { throw Mistake("is empty", "write the secret, or name a file that holds it") }
+        guard text.utf8.allSatisfy({ $0 == 0x20 || (0x21...0x7e).contains($0) }), text.utf8.first != 0x20,
+            text.utf8.last != 0x20
+        else {
+            throw Mistake(
+                "holds characters that cannot stand in a header field",
+                "use visible ASCII; a file may end with one line break")
+        }
+        return Secret(text)
+    }
+}
+
+extension Mistake {
+    /// The pattern's own words, which bring their suggestion along.
+    init(pattern error: PathPatternError) {
+        self.init(Printable.escaped(error.description), "")
+    }
+}

@@ -1,0 +1,78 @@
+/// How a kind of value is written: from text, and back into its shortest form.
+struct ValueFormat<Value>: Sendable {
+    let parse: @Sendable (String) throws(Mistake) -> Value
+    let render: @Sendable (Value) -> String
+
+    init(
+        parse: @escaping @Sendable (String) throws(Mistake) -> Value,
+        render: @escaping @Sendable (Value) -> String = { String(describing: $0) }
+    ) {
+        self.parse = parse
+        self.render = render
+    }
+}
+
+extension ValueFormat where Value == Int {
+    /// A whole number in decimal digits.
+    static func integer(_ range: ClosedRange<Int>) -> Self {
+        ValueFormat { text throws(Mistake) in
+            guard isNumber(text), let number = Int(text) else {
+                throw Mistake(
+                    "\(Printable.quoted(text)) is not a whole number",
+                    "write a number from \(range.lowerBound) to \(range.upperBound)")
+            }
+            guard range.contains(number) else {
+                throw Mistake("\(number) is out of range", "write \(range.lowerBound) to \(range.upperBound)")
+            }
+            return number
+        }
+    }
+
+    private static func isNumber(_ text: String) -> Bool {
+        let digits = text.hasPrefix("-") ? text.dropFirst() : text[...]
+        return !digits.isEmpty && digits.utf8.allSatisfy { (0x30...0x39).contains($0) }
+    }
+}
+
+extension ValueFormat where Value == Double {
+    /// A decimal fraction.
+    static func fraction(_ range: ClosedRange<Double>) -> Self {
+        ValueFormat { text throws(Mistake) in
+            let isDecimal = text.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2e || $0 == 0x2d }
+            guard isDecimal, let number = Double(text) else {
+                throw Mistake("\(Printable.quoted(text)) is not a decimal number", "write a number such as 0.25")
+            }
+            guard range.contains(number) else {
+                throw Mistake("\(text) is out of range", "write \(range.lowerBound) to \(range.upperBound)")
+            }
+            return number
+        }
+    }
+}
+
+extension ValueFormat where Value == Bool {
+    /// `true` or `false`.
+    static let flag = ValueFormat { text throws(Mistake) in
+        switch text {
+        case "true", "True", "TRUE": return true
+        case "false", "False", "FALSE": return false
+        default: throw Mistake("\(Printable.quoted(text)) is neither true nor false", "write true or false")
+        }
+    }
+}
+
+extension ValueFormat where Value: RawRepresentable<String> & CaseIterable & Sendable {
+    /// One of a few words, in any case.
+    static func choice() -> Self {
+        let choices = Array(Value.allCases)
+        return ValueFormat(
+            parse: { text throws(Mistake) in
+                guard let value = choices.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {
+                    throw Mistake(
+                        "\(Printable.quoted(text)) is not one of the choices",
+                        "write " + choices.map(\.rawValue).joined(separator: " or "))
+                }
+                return value
+            }, render: { $0.rawValue })
+    }
+}

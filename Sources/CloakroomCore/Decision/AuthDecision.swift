@@ -1,0 +1,71 @@
+/// What to do with a request once its route and its session are known.
+public enum AuthDecision: Sendable, Equatable {
+    /// Send it to the upstream: here is the permit.
+    case forward(UpstreamPermit)
+    /// Answer 401; the upstream sees nothing of it.
+    case unauthorized(UnauthorizedReason)
+    /// The local table cannot tell: load the session, then decide again.
+    case loadSession
+
+    /// Decides about a request for a route. The path, the headers and the client have no say in it.
+    /// - Parameters:
+    ///   - routeIndex: The route's index in its table.
+    ///   - lookup: What is known of the session; not asked for where the route has no use for one.
+    public static func decide(
+        _ route: Route, at routeIndex: Int, session lookup: @autoclosure () -> SessionLookup
+    ) -> AuthDecision {
+        guard route.usesSession else {
+            return .forward(UpstreamPermit(route: routeIndex, inject: route.inject, session: nil))
+        }
+        switch lookup() {
+        case .live(let session):
+            return .forward(UpstreamPermit(route: routeIndex, inject: route.inject, session: session))
+        case .none(let reason):
+            guard !route.requiresAuthorization else { return .unauthorized(reason) }
+            return .forward(UpstreamPermit(route: routeIndex, inject: route.inject, session: nil))
+        case .unknown:
+            return .loadSession
+        }
+    }
+}
+
+extension Route {
+    /// Whether it matters who asks.
+    public var usesSession: Bool {
+        requiresAuthorization || inject.contains(.bearer)
+    }
+}
+
+/// Leave to send one request to an upstream. Only ``AuthDecision`` makes one, and nothing reaches an upstream without:
+/// that makes "protected" a property of the types.
+public struct UpstreamPermit: Sendable, Equatable {
+    /// Index of the route that it was made for.
+    public let route: Int
+    private let inject: Injection
+    private let session: Session?
+
+    fileprivate init(route: Int, inject: Injection, session: Session?) {
+        self.route = route
+        self.inject = inject
+        self.session = session
+    }
+
+    /// The value of `Authorization` to set; `nil` where none is to be set.
+    public var authorization: Secret? {
+        inject.contains(.bearer) ? session?.tokens.authorization : nil
+    }
+
+    /// Whether the upstream's API token is to be set.
+    public var includesAPIToken: Bool { inject.contains(.apiToken) }
+
+    /// Whether there is a session behind it.
+    public var hasSession: Bool { session != nil }
+
+    /// A keyed hash that stands for the session in logs.
+    public var sessionHash: UInt64? { session?.logHash }
+
+    /// Same route, same session.
+    public static func == (left: UpstreamPermit, right: UpstreamPermit) -> Bool {
+        left.route == right.route && left.inject == right.inject && left.session === right.session
+    }
+}

@@ -1,0 +1,52 @@
+public import CloakroomWire
+import NIOCore
+
+/// Which fields of a response go back to the client.
+public struct ResponseHeaderPolicy: Sendable {
+    private let cookie: SessionCookie
+
+    /// What marking a response's fields told about it.
+    public struct Marks: Sendable, Equatable {
+        /// What `Connection` says.
+        public var connection = ConnectionOptions()
+        /// Whether there is a `Date`; otherwise one is added (RFC 9110 §6.6.1).
+        public var hasDate = false
+        /// Whether the upstream said who may cache it.
+        public var hasCacheControl = false
+        /// Whether the upstream said what it depends on.
+        public var hasVary = false
+        /// Whether there is a `Content-Length`.
+        public var hasContentLength = false
+
+        /// Marks of a response that says nothing special.
+        public init() {}
+    }
+
+    /// Makes the policy.
+    public init(cookie: SessionCookie) {
+        self.cookie = cookie
+    }
+
+    /// Marks the fields that end here: hop-by-hop ones, and any attempt to set or clear our cookie.
+    public func mark(_ head: inout ResponseHead) -> Marks {
+        let buffer = head.bytes
+        let bytes = buffer.readableBytesUInt8Span
+        var marks = Marks()
+        marks.connection = HopByHop.mark(&head.fields, bytes)
+        for index in head.fields.indices where !head.fields[index].isDropped {
+            let field = head.fields[index]
+            switch field.name {
+            case .date: marks.hasDate = true
+            case .cacheControl: marks.hasCacheControl = true
+            case .vary: marks.hasVary = true
+            case .contentLength: marks.hasContentLength = true
+            case .setCookie:
+                if cookie.isSet(by: bytes.extracting(field.valueRange.start..<field.valueRange.end)) {
+                    head.fields[index].isDropped = true
+                }
+            default: continue
+            }
+        }
+        return marks
+    }
+}

@@ -1,0 +1,105 @@
+/// What the gateway answers itself.
+public enum OwnEndpoint: Sendable, Hashable, CaseIterable {
+    /// `POST` to the accounts prefix.
+    case signIn
+    /// `GET` of the accounts prefix.
+    case whoAmI
+    /// `DELETE` of the accounts prefix.
+    case signOut
+
+    /// The largest request body that the endpoint reads, in bytes.
+    public var bodyLimit: Int {
+        // An address of 254 bytes and a long passphrase, every byte of them percent-encoded, fit in.
+        self == .signIn ? 4_096 : 0
+    }
+}
+
+/// A request for one of the gateway's own endpoints, with nothing left of the wire but what they need.
+public struct OwnRequest: Sendable {
+    /// Which endpoint.
+    public var endpoint: OwnEndpoint
+    /// The ticket in the request's cookie, if there was exactly one that is well formed.
+    public var ticket: SessionTicket?
+    /// The value of `Authorization`; `nil` if there was none.
+    public var authorization: Secret?
+    /// The value of `Content-Type`; `nil` if there was none.
+    public var contentType: String?
+    /// The body: may hold a password.
+    public var body: Secret
+    /// The trace context for calls upstream, as a `traceparent` value.
+    public var traceparent: String?
+    /// When the request came.
+    public var now: Timestamp
+
+    /// Makes a request.
+    public init(
+        endpoint: OwnEndpoint, ticket: SessionTicket? = nil, authorization: Secret? = nil, contentType: String? = nil,
+        body: Secret = Secret(bytes: []), traceparent: String? = nil, now: Timestamp
+    ) {
+        self.endpoint = endpoint
+        self.ticket = ticket
+        self.authorization = authorization
+        self.contentType = contentType
+        self.body = body
+        self.traceparent = traceparent
+        self.now = now
+    }
+}
+
+/// The answer of one of the gateway's own endpoints. `Cache-Control: no-store` goes with every one of them.
+public struct OwnResponse: Sendable, Equatable {
+    /// What stands in the body.
+    public enum Content: Sendable, Equatable {
+        /// Nothing.
+        case none
+        /// A JSON document, UTF-8.
+        case json([UInt8])
+        /// A problem document; it brings its own status.
+        case problem(Problem)
+    }
+
+    /// The status, unless the content is a problem.
+    public var status: Int
+    /// Fields besides `Content-Type`, `Content-Length` and `Cache-Control`.
+    public var fields: [Field]
+    /// The body.
+    public var content: Content
+
+    /// A header field. Printing or reflecting it shows the name alone: the value of `Set-Cookie` is a ticket.
+    public struct Field: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
+        /// The name.
+        public var name: String
+        /// The value: no control characters.
+        public var value: String
+
+        /// Makes a field.
+        public init(_ name: String, _ value: String) {
+            self.name = name
+            self.value = value
+        }
+
+        /// The name, and `<redacted>` for the value.
+        public var description: String { "\(name): <redacted>" }
+        /// Shows no child.
+        public var customMirror: Mirror { Mirror(self, children: []) }
+    }
+
+    /// Makes an answer.
+    public init(status: Int, fields: [Field] = [], content: Content = .none) {
+        self.status = status
+        self.fields = fields
+        self.content = content
+    }
+
+    /// Makes an answer that is a problem.
+    public init(_ problem: Problem, fields: [Field] = []) {
+        self.init(status: problem.status, fields: fields, content: .problem(problem))
+    }
+}
+
+/// Answers requests for the gateway's own endpoints. It may wait for an upstream or a store, so it is asked off the
+/// event loops; it never throws, for whatever happens has an answer.
+public protocol OwnEndpoints: Sendable {
+    /// Answers one request.
+    func answer(_ request: OwnRequest) async -> OwnResponse
+}

@@ -1,0 +1,101 @@
+/// A range of IP addresses: `10.0.0.0/8`, `::1`.
+public struct AddressRange: Sendable, Hashable {
+    private let network: [UInt8]
+    private let prefix: Int
+
+    /// Reads an address or a range in CIDR notation (RFC 4632 §3.1).
+    /// - Returns: `nil` for anything else, and for a range with bits set behind its prefix.
+    public init?(_ text: String) {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count <= 2, let first = parts.first, let bytes = IPAddress.bytes(of: String(first)) else {
+            return nil
+        }
+        var prefix = bytes.count * 8
+        if parts.count == 2 {
+            guard let given = UInt8(parts[1]), Int(given) <= prefix else { return nil }
+            prefix = Int(given)
+        }
+        guard Self.masked(bytes, to: prefix) == bytes else { return nil }
+        self.network = bytes
+        self.prefix = prefix
+    }
+
+    /// Whether an address, written in the usual way and without brackets, lies in the range. An IPv4 address that is
+    /// mapped into IPv6 counts as the IPv4 address.
+    public func contains(_ address: String) -> Bool {
+        guard var bytes = IPAddress.bytes(of: address) else { return false }
+        if network.count == 4, bytes.count == 16, bytes.starts(with: IPAddress.mappedPrefix) {
+            bytes.removeFirst(12)
+        }
+        return bytes.count == network.count && Self.masked(bytes, to: prefix) == network
+    }
+
+    private static func masked(_ bytes: [UInt8], to prefix: Int) -> [UInt8] {
+        bytes.enumerated().map { index, byte in
+            let kept = min(max(prefix - index * 8, 0), 8)
+            return kept == 0 ? 0 : byte & (0xff << (8 - UInt8(kept)))
+        }
+    }
+}
+
+/// Reading IP addresses from text.
+public enum IPAddress {
+    /// The first twelve bytes of an IPv4 address mapped into IPv6 (RFC 4291 §2.5.5.2).
+    static let mappedPrefix: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
+
+    /// The four or sixteen bytes of an address in its usual spelling, without brackets or zone; `nil` for anything else.
+    public static func bytes(of text: String) -> [UInt8]? {
+        text.contains(":") ? version6(text) : version4(text[...])
+    }
+
+    private static func version4(_ text: Substring) -> [UInt8]? {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 4 else { return nil }
+        var bytes: [UInt8] = []
+        for part in parts {
+            guard part.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let byte = UInt8(part),
+                part.count == 1 || part.first != "0"
+            else { return nil }
+            bytes.append(byte)
+        }
+        return bytes
+    }
+
+    private static func version6(_ text: String) -> [UInt8]? {
+        guard text.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
+        var halves: [[UInt8]] = []
+        var rest = text[...]
+        while true {
+            let gap = rest.firstRange(of: "::")
+            guard let half = groups(rest[..<(gap?.lowerBound ?? rest.endIndex)]) else { return nil }
+            halves.append(half)
+            guard let gap else { break }
+            rest = rest[gap.upperBound...]
+        }
+        switch halves.count {
+        case 1: return halves[0].count == 16 ? halves[0] : nil
+        case 2:
+            let missing = 16 - halves[0].count - halves[1].count
+            return missing >= 2 ? halves[0] + Array(repeating: 0, count: missing) + halves[1] : nil
+        default: return nil
+        }
+    }
+
+    private static func groups(_ text: Substring) -> [UInt8]? {
+        guard !text.isEmpty else { return [] }
+        var bytes: [UInt8] = []
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        for (index, part) in parts.enumerated() {
+            if index == parts.count - 1, part.contains(".") {
+                guard let embedded = version4(part) else { return nil }
+                bytes += embedded
+            } else {
+                guard (1...4).contains(part.count), let group = UInt16(part, radix: 16), part.first != "+" else {
+                    return nil
+                }
+                bytes += [UInt8(group >> 8), UInt8(group & 0xff)]
+            }
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,135 @@
+/// Everything a gateway is told, validated: what configuration becomes and what the rest of the gateway is built from.
+public struct GatewayPlan: Sendable, Equatable {
+    /// Where clients connect. At least one.
+    public var listeners: [ListenerPlan]
+    /// Where operators connect; `nil` switches the admin listener off.
+    public var admin: AdminPlan?
+    /// The upstreams. Routes and ``accounts`` name them by index.
+    public var upstreams: [UpstreamPlan]
+    /// The routes, in the order of the file.
+    public var routes: [Route]
+    /// The gateway's own endpoints for signing in and out.
+    public var accounts: AccountsPlan
+    /// Sessions and their cookie.
+    public var session: SessionPlan
+    /// Sizes and numbers at which a request is refused.
+    public var limits: LimitsPlan
+    /// Times after which a wait is over.
+    public var timeouts: TimeoutsPlan
+    /// Peers whose `Forwarded`, `X-Forwarded-*`, `X-Request-Id` and `traceparent` are believed. Empty by default.
+    public var trustedPeers: [AddressRange]
+    /// Logs.
+    public var logging: LoggingPlan
+    /// Traces.
+    public var tracing: TracingPlan
+    /// How many event loops serve connections; `nil` takes one for each core.
+    public var eventLoops: Int?
+
+    /// Makes a plan. What has a safe default may be left out.
+    public init(
+        listeners: [ListenerPlan], admin: AdminPlan? = nil, upstreams: [UpstreamPlan], routes: [Route],
+        accounts: AccountsPlan = AccountsPlan(), session: SessionPlan = SessionPlan(),
+        limits: LimitsPlan = LimitsPlan(), timeouts: TimeoutsPlan = TimeoutsPlan(),
+        trustedPeers: [AddressRange] = [], logging: LoggingPlan = LoggingPlan(),
+        tracing: TracingPlan = TracingPlan(), eventLoops: Int? = nil
+    ) {
+        self.listeners = listeners
+        self.admin = admin
+        self.upstreams = upstreams
+        self.routes = routes
+        self.accounts = accounts
+        self.session = session
+        self.limits = limits
+        self.timeouts = timeouts
+        self.trustedPeers = trustedPeers
+        self.logging = logging
+        self.tracing = tracing
+        self.eventLoops = eventLoops
+    }
+}
+
+/// A host and a port to listen on or to connect to.
+public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
+    /// A host name or an IP address without brackets.
+    public var host: String
+    /// 0...65535; 0 lets the system choose where one listens.
+    public var port: Int
+
+    /// Makes an address.
+    public init(host: String, port: Int) {
+        self.host = host
+        self.port = port
+    }
+
+    /// Reads `host:port`, `[IPv6]:port`.
+    /// - Returns: `nil` for anything else.
+    public init?(_ text: String) {
+        guard let colon = text.lastIndex(of: ":") else { return nil }
+        var host = text[..<colon]
+        guard let port = UInt16(text[text.index(after: colon)...]), !host.isEmpty else { return nil }
+        if host.hasPrefix("["), host.hasSuffix("]") {
+            host = host.dropFirst().dropLast()
+        } else if host.contains(":") {
+            return nil
+        }
+        guard !host.isEmpty, host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "/") }) else {
+            return nil
+        }
+        self.init(host: String(host), port: Int(port))
+    }
+
+    /// `host:port`, with brackets around an IPv6 address.
+    public var description: String {
+        host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    }
+}
+
+/// One address that clients connect to.
+public struct ListenerPlan: Sendable, Equatable {
+    /// Where it listens.
+    public var address: HostAndPort
+    /// Certificate and key; `nil` is clear text.
+    public var tls: TLSPlan?
+
+    /// Makes a listener.
+    public init(address: HostAndPort, tls: TLSPlan? = nil) {
+        self.address = address
+        self.tls = tls
+    }
+}
+
+/// What a TLS listener needs. TLS 1.2 and 1.3.
+public struct TLSPlan: Sendable, Equatable {
+    /// PEM file of the certificate chain, the server's own first.
+    public var certificateFile: String
+    /// PEM file of the private key.
+    public var keyFile: String
+    /// The lowest version spoken.
+    public var minimumVersion: TLSVersion
+
+    /// Makes a TLS plan.
+    public init(certificateFile: String, keyFile: String, minimumVersion: TLSVersion = .tls12) {
+        self.certificateFile = certificateFile
+        self.keyFile = keyFile
+        self.minimumVersion = minimumVersion
+    }
+}
+
+/// A version of TLS that the gateway speaks.
+public enum TLSVersion: String, Sendable, Hashable, CaseIterable {
+    /// TLS 1.2 (RFC 5246).
+    case tls12 = "1.2"
+    /// TLS 1.3 (RFC 8446).
+    case tls13 = "1.3"
+}
+
+/// The admin listener.
+public struct AdminPlan: Sendable, Equatable {
+    /// Where it listens. Loopback unless somebody decides otherwise.
+    public var address: HostAndPort
+
+    /// Makes an admin plan.
+    public init(address: HostAndPort = HostAndPort(host: "127.0.0.1", port: 9464)) {
+        self.address = address
+    }
+}

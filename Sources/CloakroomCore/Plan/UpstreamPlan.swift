@@ -1,0 +1,114 @@
+/// An API behind the gateway.
+public struct UpstreamPlan: Sendable, Equatable {
+    /// The name that routes, logs and metrics use. Unique.
+    public var name: String
+    /// Where it is reached; tried in turn. At least one.
+    public var targets: [HostAndPort]
+    /// Whether the client's `Host` is passed on; otherwise the target's own name is sent.
+    public var preserveHost: Bool
+    /// The API token that routes with `inject: [apiToken]` add, and that every sign-in call carries.
+    public var apiToken: APIToken?
+    /// How credentials are exchanged for tokens; `nil` where nobody signs in at this upstream.
+    public var signIn: TokenCallPlan?
+    /// How tokens are renewed.
+    public var refresh: TokenCallPlan?
+    /// How tokens are made void at sign-out.
+    public var revoke: TokenCallPlan?
+    /// How the signed-in user is fetched.
+    public var user: TokenCallPlan?
+    /// Limits of the connection pool.
+    public var pool: PoolPlan
+
+    /// Makes an upstream.
+    public init(
+        name: String, targets: [HostAndPort], preserveHost: Bool = true, apiToken: APIToken? = nil,
+        signIn: TokenCallPlan? = nil, refresh: TokenCallPlan? = nil, revoke: TokenCallPlan? = nil,
+        user: TokenCallPlan? = nil, pool: PoolPlan = PoolPlan()
+    ) {
+        self.name = name
+        self.targets = targets
+        self.preserveHost = preserveHost
+        self.apiToken = apiToken
+        self.signIn = signIn
+        self.refresh = refresh
+        self.revoke = revoke
+        self.user = user
+        self.pool = pool
+    }
+}
+
+/// A static key that an upstream wants with every request.
+public struct APIToken: Sendable, Equatable {
+    /// The field's name, a token of RFC 9110 §5.6.2.
+    public var header: String
+    /// The field's value: visible ASCII, no line breaks.
+    public var value: Secret
+
+    /// Makes an API token.
+    public init(header: String = "X-API-TOKEN", value: Secret) {
+        self.header = header
+        self.value = value
+    }
+}
+
+/// One call to an upstream that deals in tokens: its method and path, how the credential travels, where the answer stands.
+public struct TokenCallPlan: Sendable, Equatable {
+    /// How the credential is sent.
+    public enum Credentials: String, Sendable, Hashable, CaseIterable {
+        /// `Authorization: Basic`, UTF-8 (RFC 7617).
+        case basic
+        /// `Authorization: Bearer` with the token that the call is about (RFC 6750).
+        case bearer
+        /// A JSON object: `email` and `password`, or `refreshToken`.
+        case json
+    }
+
+    /// The method, upper case.
+    public var method: String
+    /// The path, beginning with a slash.
+    public var path: String
+    /// How the credential travels.
+    public var credentials: Credentials
+    /// Where the access token stands in the JSON answer, as member names joined by dots.
+    public var accessToken: String
+    /// Where the refresh token stands; an answer without it is the dialect without refresh.
+    public var refreshToken: String
+    /// Where the access token's lifetime in seconds stands; `nil` reads `exp` of a JWT, if it is one.
+    public var expiresIn: String?
+
+    /// Makes a token call.
+    public init(
+        method: String = "POST", path: String, credentials: Credentials = .bearer,
+        accessToken: String = "accessToken", refreshToken: String = "refreshToken", expiresIn: String? = nil
+    ) {
+        self.method = method
+        self.path = path
+        self.credentials = credentials
+        self.accessToken = accessToken
+        self.refreshToken = refreshToken
+        self.expiresIn = expiresIn
+    }
+}
+
+/// Limits of the connections to one upstream, over all event loops; each loop gets its even share.
+public struct PoolPlan: Sendable, Equatable {
+    /// The most connections at a time, 1...65535.
+    public var maxConnections: Int
+    /// The most requests that wait for a connection, 0...1,000,000; one more is answered with 503.
+    public var maxPending: Int
+    /// How long a request waits for a connection before it is answered with 503.
+    public var pendingTimeout: Duration
+    /// How long an idle connection is kept.
+    public var idleTimeout: Duration
+
+    /// Makes pool limits.
+    public init(
+        maxConnections: Int = 1_024, maxPending: Int = 1_024, pendingTimeout: Duration = .seconds(5),
+        idleTimeout: Duration = .seconds(60)
+    ) {
+        self.maxConnections = maxConnections
+        self.maxPending = maxPending
+        self.pendingTimeout = pendingTimeout
+        self.idleTimeout = idleTimeout
+    }
+}

@@ -1,0 +1,115 @@
+/// The paths that a route serves: `/episodes`, `/videos/{id}`, `/files/*`.
+///
+/// A segment is a literal, a parameter in braces that takes any one non-empty segment, or, at the end only, `*`, which
+/// takes one or more segments. A trailing slash is a segment of its own: `/a/` and `/a` are different paths.
+public struct PathPattern: Sendable, Hashable, CustomStringConvertible {
+    /// One segment of a pattern.
+    public enum Segment: Sendable, Hashable {
+        /// Exactly these bytes, in the normal form of ``RequestTarget``.
+        case literal(String)
+        /// Any one segment that is not empty. The name is for people.
+        case parameter(String)
+        /// All that follows, at least one byte. Only at the end.
+        case rest
+    }
+
+    /// The segments, from the left. `/` is one empty literal.
+    public let segments: [Segment]
+
+    /// Makes a pattern of segments that are known to be in order.
+    init(segments: [Segment]) {
+        self.segments = segments
+    }
+
+    /// The pattern as one writes it.
+    public var description: String {
+        segments.map { segment in
+            switch segment {
+            case .literal(let text): "/" + text
+            case .parameter(let name): "/{" + name + "}"
+            case .rest: "/*"
+            }
+        }.joined()
+    }
+}
+
+/// Why a text is no path pattern.
+public struct PathPatternError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// What is wrong and what to write.
+    public let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}
+
+extension PathPattern {
+    /// Reads a pattern.
+    /// - Throws: ``PathPatternError`` which says what is wrong and what to write.
+    public init(_ text: String) throws(PathPatternError) {
+        guard text.utf8.first == UInt8(ascii: "/") else {
+            throw PathPatternError("a path starts with a slash (write \"/\(text)\")")
+        }
+        var segments: [Segment] = []
+        var names: Set<String> = []
+        let parts = text.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+        for (index, part) in parts.enumerated() {
+            let isLast = index == parts.count - 1
+            if part == "*" || part == "{*}" || part == "**" {
+                guard isLast, part == "*" else {
+                    throw PathPatternError("a wildcard is a single * as the last segment (write \"/files/*\")")
+                }
+                segments.append(.rest)
+            } else if part.contains("{") || part.contains("}") {
+                let name = part.dropFirst().dropLast()
+                guard part.first == "{", part.last == "}", part.count > 2,
+                    name.utf8.allSatisfy({ Self.isNameByte($0) })
+                else {
+                    throw PathPatternError(
+                        "\"\(part)\" is no parameter: a parameter takes a whole segment (write \"/videos/{id}\")")
+                }
+                guard names.insert(String(name)).inserted else {
+                    throw PathPatternError("the parameter {\(name)} stands twice (give each its own name)")
+                }
+                segments.append(.parameter(String(name)))
+            } else {
+                guard !part.isEmpty || isLast else {
+                    throw PathPatternError("an empty segment can never match (write a single slash)")
+                }
+                segments.append(.literal(try Self.literal(part)))
+            }
+        }
+        self.init(segments: segments)
+    }
+
+    private static func isNameByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+            true
+        default: false
+        }
+    }
+
+    /// A literal must be what a normalized target can hold, or it would never match.
+    private static func literal(_ part: Substring) throws(PathPatternError) -> String {
+        guard part != ".", part != ".." else {
+            throw PathPatternError("\"\(part)\" never reaches a route (leave dot segments out)")
+        }
+        for byte in part.utf8 {
+            let isAllowed =
+                switch byte {
+                case UInt8(ascii: "*"), UInt8(ascii: "%"), UInt8(ascii: ";"), UInt8(ascii: "\\"), UInt8(ascii: "?"),
+                    UInt8(ascii: "#"), UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "^"),
+                    UInt8(ascii: "`"), UInt8(ascii: "|"):
+                    false
+                default: byte > 0x20 && byte < 0x7f
+                }
+            guard isAllowed else {
+                throw PathPatternError(
+                    "\"\(part)\" holds a character that no literal segment may have (use letters, digits and -._~!$&'()+,=:@)")
+            }
+        }
+        return String(part)
+    }
+}

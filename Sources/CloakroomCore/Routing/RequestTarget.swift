@@ -1,0 +1,237 @@
+public import CloakroomWire
+
+/// The target of a request, taken apart once (RFC 9112 §3.2). Policy and upstream see the same bytes of it.
+///
+/// A path has one normal form here: segments of unreserved and sub-delimiter characters, percent-encoded bytes in upper
+/// case, characters that need no encoding decoded. What could be read in two ways (dot segments, encoded slashes and
+/// dots, backslashes, semicolons, double slashes) is refused, not repaired. The query decides nothing and passes as it is.
+public struct RequestTarget: Sendable, Equatable {
+    /// The path within the target's bytes. Empty stands for `/`.
+    public var path: ByteRange
+    /// The query with its question mark; empty if there is none.
+    public var query: ByteRange
+    /// The authority of an absolute-form target, which goes before `Host` (RFC 9112 §3.2.2).
+    public var authority: ByteRange?
+    /// Whether the path's normal form differs from its bytes: it then stands in the scratch space given to the parser.
+    public var isPathRewritten: Bool
+    /// Whether it is `*`, which only `OPTIONS` may ask for.
+    public var isAsterisk: Bool
+
+    /// A target with nothing in it.
+    public static var empty: RequestTarget {
+        let nothing = ByteRange(start: 0, count: 0)
+        return RequestTarget(path: nothing, query: nothing, authority: nil, isPathRewritten: false, isAsterisk: false)
+    }
+
+    /// Takes a target apart.
+    /// - Parameters:
+    ///   - bytes: The target as it stands in the request line.
+    ///   - scratch: Receives the normal form of a path that is not in it.
+    /// - Throws: ``TargetRefusal`` for whatever has no normal form.
+    public static func parse(_ bytes: Span<UInt8>, scratch: inout [UInt8]) throws(TargetRefusal) -> RequestTarget {
+        guard bytes.count > 0 else { throw .malformed }
+        if bytes[0] == UInt8(ascii: "/") {
+            return try parsePathAndQuery(bytes, from: 0, scratch: &scratch)
+        }
+        if bytes.count == 1, bytes[0] == UInt8(ascii: "*") {
+            let empty = ByteRange(start: 0, count: 0)
+            return RequestTarget(path: empty, query: empty, authority: nil, isPathRewritten: false, isAsterisk: true)
+        }
+        let start = try schemeEnd(bytes)
+        var end = start
+        while end < bytes.count, bytes[end] != UInt8(ascii: "/"), bytes[end] != UInt8(ascii: "?") { end += 1 }
+        guard Authority.isValid(bytes.extracting(start..<end)) else { throw .authority }
+        var target = try parsePathAndQuery(bytes, from: end, scratch: &scratch)
+        target.authority = ByteRange(start: start, count: end - start)
+        return target
+    }
+
+    private static func schemeEnd(_ bytes: Span<UInt8>) throws(TargetRefusal) -> Int {
+        var index = 0
+        for expected in StaticBytes.http.utf8 {
+            guard index < bytes.count, bytes[index] | 0x20 == expected else { throw .malformed }
+            index += 1
+        }
+        if index < bytes.count, bytes[index] | 0x20 == UInt8(ascii: "s") { index += 1 }
+        for expected in StaticBytes.colonSlashSlash.utf8 {
+            guard index < bytes.count, bytes[index] == expected else { throw .malformed }
+            index += 1
+        }
+        return index
+    }
+
+    private enum StaticBytes {
+        static let http = "http"
+        static let colonSlashSlash = "://"
+    }
+
+    private static func parsePathAndQuery(
+        _ bytes: Span<UInt8>, from start: Int, scratch: inout [UInt8]
+    ) throws(TargetRefusal) -> RequestTarget {
+        var index = start
+        var segmentStart = start
+        var needsRewriting = false
+        while index < bytes.count {
+            let byte = bytes[index]
+            if byte == UInt8(ascii: "?") { break }
+            if byte == UInt8(ascii: "/") {
+                if index > start { try checkSegment(bytes, from: segmentStart, to: index) }
+                if index > start, index == segmentStart { throw .emptySegment }
+                segmentStart = index + 1
+            } else if byte == UInt8(ascii: "%") {
+                needsRewriting = true
+            } else if !PathByte.isAllowed(byte) {
+                throw PathByte.refusal(of: byte)
+            }
+            index += 1
+        }
+        if index > start { try checkSegment(bytes, from: segmentStart, to: index) }
+        let path = ByteRange(start: start, count: index - start)
+        if needsRewriting {
+            try PathByte.normalize(bytes.extracting(start..<index), into: &scratch)
+        }
+        let query = ByteRange(start: index, count: bytes.count - index)
+        while index < bytes.count {
+            let byte = bytes[index]
+            guard byte > 0x20, byte < 0x7f else { throw .character }
+            guard byte != UInt8(ascii: "#") else { throw .fragment }
+            index += 1
+        }
+        return RequestTarget(
+            path: path, query: query, authority: nil, isPathRewritten: needsRewriting, isAsterisk: false)
+    }
+
+    private static func checkSegment(_ bytes: Span<UInt8>, from start: Int, to end: Int) throws(TargetRefusal) {
+        let count = end - start
+        guard count == 1 || count == 2, bytes[start] == UInt8(ascii: ".") else { return }
+        if count == 1 || bytes[start + 1] == UInt8(ascii: ".") { throw .dotSegment }
+    }
+}
+
+/// Why a request target was refused. Each is answered with 400.
+public enum TargetRefusal: Error, Sendable, Equatable, CaseIterable {
+    /// Neither a path, an `http` or `https` address, nor `*`.
+    case malformed
+    /// The authority of an absolute address is not one.
+    case authority
+    /// A `.` or `..` segment, plain or encoded.
+    case dotSegment
+    /// Two slashes in a row.
+    case emptySegment
+    /// `#` or `%23`.
+    case fragment
+    /// A backslash, a semicolon or a NUL, or a slash, plain or encoded, that would change what the path means.
+    case separator
+    /// A percent sign that two hexadecimal digits do not follow.
+    case percentEncoding
+    /// A control character, a space, or one that is not ASCII.
+    case character
+}
+
+/// What single bytes of a path mean.
+enum PathByte {
+    /// Characters of a segment that stand for themselves (RFC 3986 §3.3), without the semicolon.
+    @inline(__always)
+    static func isAllowed(_ byte: UInt8) -> Bool {
+        // Bit n of a mask says whether byte n (or 64 + n) is allowed: letters, digits and -._~!$&'()*+,=:@
+        let low: UInt64 = 0x27ff_7fd2_0000_0000
+        let high: UInt64 = 0x47ff_fffe_87ff_ffff
+        if byte < 64 { return low >> UInt64(byte) & 1 != 0 }
+        return byte < 128 && high >> UInt64(byte - 64) & 1 != 0
+    }
+
+    static func refusal(of byte: UInt8) -> TargetRefusal {
+        switch byte {
+        case UInt8(ascii: "#"): .fragment
+        case UInt8(ascii: "\\"), UInt8(ascii: ";"): .separator
+        default: .character
+        }
+    }
+
+    /// Writes the normal form of a path that holds percent-encoded bytes.
+    static func normalize(_ path: Span<UInt8>, into scratch: inout [UInt8]) throws(TargetRefusal) {
+        scratch.removeAll(keepingCapacity: true)
+        var index = 0
+        while index < path.count {
+            let byte = path[index]
+            guard byte == UInt8(ascii: "%") else {
+                scratch.append(byte)
+                index += 1
+                continue
+            }
+            guard index + 2 < path.count, let high = digit(path[index + 1]), let low = digit(path[index + 2]) else {
+                throw .percentEncoding
+            }
+            let value = high << 4 | low
+            switch value {
+            case UInt8(ascii: "."): throw .dotSegment
+            case UInt8(ascii: "#"): throw .fragment
+            case UInt8(ascii: "/"), UInt8(ascii: "\\"), UInt8(ascii: ";"), 0: throw .separator
+            case 0x01...0x1f, 0x7f: throw .character
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "~"):
+                scratch.append(value)
+            default:
+                scratch.append(UInt8(ascii: "%"))
+                scratch.append(upperCase(path[index + 1]))
+                scratch.append(upperCase(path[index + 2]))
+            }
+            index += 3
+        }
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+
+    private static func upperCase(_ byte: UInt8) -> UInt8 {
+        byte >= UInt8(ascii: "a") && byte <= UInt8(ascii: "f") ? byte - 0x20 : byte
+    }
+}
+
+/// The authority of a request: `Host`, or what an absolute target names (RFC 9110 §7.2).
+public enum Authority {
+    /// Whether it is a host name or address with or without a port, and nothing else: no user, no list, not empty.
+    public static func isValid(_ bytes: Span<UInt8>) -> Bool {
+        guard bytes.count > 0, bytes.count <= 255 else { return false }
+        var index = 0
+        if bytes[0] == UInt8(ascii: "[") {
+            index = 1
+            while index < bytes.count, bytes[index] != UInt8(ascii: "]") {
+                switch bytes[index] {
+                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+                    UInt8(ascii: "A")...UInt8(ascii: "F"), UInt8(ascii: ":"), UInt8(ascii: "."):
+                    index += 1
+                default: return false
+                }
+            }
+            guard index > 2, index < bytes.count else { return false }
+            index += 1
+        } else {
+            while index < bytes.count, bytes[index] != UInt8(ascii: ":") {
+                switch bytes[index] {
+                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+                    UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+                    UInt8(ascii: "~"):
+                    index += 1
+                default: return false
+                }
+            }
+            guard index > 0 else { return false }
+        }
+        guard index < bytes.count else { return true }
+        guard bytes[index] == UInt8(ascii: ":") else { return false }
+        index += 1
+        guard bytes.count - index <= 5 else { return false }
+        while index < bytes.count {
+            guard bytes[index] >= UInt8(ascii: "0"), bytes[index] <= UInt8(ascii: "9") else { return false }
+            index += 1
+        }
+        return true
+    }
+}

@@ -1,0 +1,185 @@
+/// Which route serves a request: a compiled matcher over the bytes of method and path.
+///
+/// Segments lead down a tree whose edges lie in one hash table, so a match costs as much as the path has segments,
+/// whatever the number of routes. Where several routes fit, the more specific one wins: a literal goes before a
+/// parameter, a parameter before a wildcard, from the left. Two routes of which neither is more specific are a conflict
+/// that ``conflicts(in:accounts:)`` tells; their order in the file never decides.
+public struct RouteTable: Sendable {
+    /// What a request met.
+    public enum Match: Sendable, Equatable {
+        /// The route with this index.
+        case route(Int)
+        /// One of the gateway's own endpoints.
+        case own(OwnEndpoint)
+        /// Nothing is served under this path.
+        case notFound
+        /// The path is served with other methods: the value for `Allow` (RFC 9110 §10.2.1).
+        case methodNotAllowed(allow: String)
+    }
+
+    /// The routes, as they were given.
+    public let routes: [Route]
+
+    private struct Node {
+        var parameter: Int32 = -1
+        /// Index of the leaf for a path that ends here.
+        var leaf: Int32 = -1
+        /// Index of the leaf for any path that goes on from here.
+        var restLeaf: Int32 = -1
+    }
+
+    /// For each method the target that serves it: a route's index, or one of the codes below.
+    private struct Leaf {
+        var targets: [Int32]
+    }
+
+    private static let nobody: Int32 = -1
+    private static let reserved: Int32 = -2
+    /// Own endpoints count down from here.
+    private static let firstOwn: Int32 = -3
+    private static let ownEndpoints = OwnEndpoint.allCases
+
+    private var nodes: [Node] = [Node()]
+    private var leaves: [Leaf] = []
+    private var edges: SegmentEdges
+    private var methods: MethodNames
+
+    /// Compiles routes and the gateway's own endpoints. Of routes in conflict an unspecified one serves; refuse those
+    /// before.
+    public init(routes: [Route], accounts: AccountsPlan) {
+        self.routes = routes
+        self.methods = MethodNames(routes.flatMap(\.methods))
+        self.edges = SegmentEdges(
+            capacity: routes.reduce(8) { $0 + $1.pattern.segments.count } + accounts.prefix.utf8.count)
+        for (index, route) in routes.enumerated() {
+            for method in Self.served(by: route) {
+                set(target: Int32(index), for: method, at: route.pattern.segments)
+            }
+        }
+        guard accounts.upstream != nil, let prefix = try? PathPattern(accounts.prefix) else { return }
+        for (offset, endpoint) in Self.ownEndpoints.enumerated() {
+            for method in endpoint.methods {
+                set(target: Self.firstOwn - Int32(offset), for: method, at: prefix.segments)
+            }
+        }
+        // What lies below the prefix is the gateway's too: a wide route must not lead to the upstream's token calls.
+        reserve(below: prefix.segments)
+    }
+
+    /// Finds what serves a request.
+    /// - Parameters:
+    ///   - method: The method as it stands in the request.
+    ///   - path: The path in the normal form of ``RequestTarget``, without the query.
+    public func match(method: Span<UInt8>, path: Span<UInt8>) -> Match {
+        guard path.count > 0, path[0] == UInt8(ascii: "/") else { return .notFound }
+        var allowed: UInt64 = 0
+        let target = find(methods.index(of: method), in: path, from: 1, at: 0, allowed: &allowed)
+        switch target {
+        case 0...: return .route(Int(target))
+        case Self.nobody: return allowed == 0 ? .notFound : .methodNotAllowed(allow: methods.list(allowed))
+        case Self.reserved: return .notFound
+        default: return .own(Self.ownEndpoints[Int(Self.firstOwn - target)])
+        }
+    }
+
+    // MARK: - Matching
+
+    private func find(
+        _ method: Int?, in path: Span<UInt8>, from start: Int, at node: Int, allowed: inout UInt64
+    ) -> Int32 {
+        var end = start
+        var hash = SegmentEdges.seed
+        while end < path.count, path[end] != UInt8(ascii: "/") {
+            hash = SegmentEdges.hash(hash, path[end])
+            end += 1
+        }
+        let isLast = end == path.count
+        if let child = edges.child(of: node, hash: hash, path: path, from: start, to: end) {
+            let target =
+                isLast
+                ? serve(method, leaf: nodes[child].leaf, allowed: &allowed)
+                : find(method, in: path, from: end + 1, at: child, allowed: &allowed)
+            if target != Self.nobody { return target }
+        }
+        if end > start, nodes[node].parameter >= 0 {
+            let child = Int(nodes[node].parameter)
+            let target =
+                isLast
+                ? serve(method, leaf: nodes[child].leaf, allowed: &allowed)
+                : find(method, in: path, from: end + 1, at: child, allowed: &allowed)
+            if target != Self.nobody { return target }
+        }
+        return start < path.count ? serve(method, leaf: nodes[node].restLeaf, allowed: &allowed) : Self.nobody
+    }
+
+    private func serve(_ method: Int?, leaf: Int32, allowed: inout UInt64) -> Int32 {
+        guard leaf >= 0 else { return Self.nobody }
+        if let method, leaves[Int(leaf)].targets[method] != Self.nobody {
+            return leaves[Int(leaf)].targets[method]
+        }
+        for (index, target) in leaves[Int(leaf)].targets.enumerated() where target != Self.nobody {
+            if target == Self.reserved { return Self.reserved }
+            allowed |= 1 << UInt64(min(index, 63))
+        }
+        return Self.nobody
+    }
+
+    // MARK: - Compiling
+
+    /// The methods that a route serves: `GET` brings `HEAD` with it (RFC 9110 §9.3.2).
+    static func served(by route: Route) -> [String] {
+        route.methods.contains("GET") && !route.methods.contains("HEAD") ? route.methods + ["HEAD"] : route.methods
+    }
+
+    private mutating func set(target: Int32, for method: String, at segments: [PathPattern.Segment]) {
+        guard let methodIndex = methods.index(of: Array(method.utf8).span) else { return }
+        let leaf = leafIndex(for: segments)
+        leaves[leaf].targets[methodIndex] = target
+    }
+
+    private mutating func reserve(below segments: [PathPattern.Segment]) {
+        let leaf = leafIndex(for: segments + [.rest])
+        leaves[leaf].targets = Array(repeating: Self.reserved, count: methods.count)
+        let trailingSlash = leafIndex(for: segments + [.literal("")])
+        leaves[trailingSlash].targets = Array(repeating: Self.reserved, count: methods.count)
+    }
+
+    private mutating func leafIndex(for segments: [PathPattern.Segment]) -> Int {
+        var node = 0
+        for segment in segments {
+            switch segment {
+            case .literal(let text):
+                let (child, isNew) = edges.child(of: node, named: text, orNew: nodes.count)
+                if isNew { nodes.append(Node()) }
+                node = child
+            case .parameter:
+                if nodes[node].parameter < 0 { 
+                    nodes[node].parameter = Int32(nodes.count)
+                    nodes.append(Node())
+                }
+                node = Int(nodes[node].parameter)
+            case .rest:
+                if nodes[node].restLeaf < 0 { nodes[node].restLeaf = Int32(addLeaf()) }
+                return Int(nodes[node].restLeaf)
+            }
+        }
+        if nodes[node].leaf < 0 { nodes[node].leaf = Int32(addLeaf()) }
+        return Int(nodes[node].leaf)
+    }
+
+    private mutating func addLeaf() -> Int {
+        leaves.append(Leaf(targets: Array(repeating: Self.nobody, count: methods.count)))
+        return leaves.count - 1
+    }
+}
+
+extension OwnEndpoint {
+    /// The methods under which the endpoint is reached.
+    var methods: [String] {
+        switch self {
+        case .signIn: ["POST"]
+        case .whoAmI: ["GET", "HEAD"]
+        case .signOut: ["DELETE"]
+        }
+    }
+}

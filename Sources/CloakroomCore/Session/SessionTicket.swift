@@ -1,0 +1,147 @@
+/// What a client holds: 32 random bytes, written as 43 characters of base64url (RFC 4648 §5) in the session cookie.
+///
+/// Whoever has the ticket has the session, so it is never printed. Stores know it by its ``SessionKey`` only.
+public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, CustomReflectable {
+    /// How many characters a ticket has in its cookie.
+    public static let characterCount = 43
+
+    let word0: UInt64
+    let word1: UInt64
+    let word2: UInt64
+    let word3: UInt64
+
+    /// Draws a new ticket.
+    public init(using generator: inout some RandomNumberGenerator) {
+        word0 = generator.next()
+        word1 = generator.next()
+        word2 = generator.next()
+        word3 = generator.next()
+    }
+
+    /// Reads a cookie's value.
+    /// - Returns: `nil` unless it is exactly the one spelling of 32 bytes: 43 characters of the alphabet, no padding, and
+    ///   the last two bits zero.
+    public init?(cookieValue: Span<UInt8>) {
+        guard cookieValue.count == Self.characterCount else { return nil }
+        var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+        var bits: UInt64 = 0
+        var bitCount = 0
+        var byteIndex = 0
+        for index in cookieValue.indices {
+            guard let value = Self.value(of: cookieValue[index]) else { return nil }
+            bits = bits << 6 | UInt64(value)
+            bitCount += 6
+            guard bitCount >= 8 else { continue }
+            bitCount -= 8
+            let byte = bits >> UInt64(bitCount) & 0xff
+            switch byteIndex >> 3 {
+            case 0: words.0 = words.0 << 8 | byte
+            case 1: words.1 = words.1 << 8 | byte
+            case 2: words.2 = words.2 << 8 | byte
+            default: words.3 = words.3 << 8 | byte
+            }
+            byteIndex += 1
+        }
+        guard bits & 0b11 == 0 else { return nil }
+        (word0, word1, word2, word3) = words
+    }
+
+    /// The value for the cookie. Only the `Set-Cookie` field of the one who signed in may see it.
+    public var cookieValue: String {
+        let bytes = self.bytes
+        var characters: [UInt8] = []
+        characters.reserveCapacity(Self.characterCount)
+        var bits: UInt32 = 0
+        var bitCount: UInt32 = 0
+        for byte in bytes {
+            bits = bits << 8 | UInt32(byte)
+            bitCount += 8
+            while bitCount >= 6 {
+                bitCount -= 6
+                characters.append(Self.character(for: UInt8(bits >> bitCount & 0x3f)))
+            }
+        }
+        characters.append(Self.character(for: UInt8(bits << (6 - bitCount) & 0x3f)))
+        return String(decoding: characters, as: UTF8.self)
+    }
+
+    /// The 32 bytes, for hashing.
+    public var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(32)
+        for word in [word0, word1, word2, word3] {
+            for shift in stride(from: 56, through: 0, by: -8) {
+                bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
+            }
+        }
+        return bytes
+    }
+
+    /// Calls the closure with the 32 bytes, for hashing without an allocation.
+    @inline(__always)
+    public func withBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        // A tuple of words in network order has the bytes of the ticket in order; the pointer does not leave the closure.
+        let ordered = (word0.bigEndian, word1.bigEndian, word2.bigEndian, word3.bigEndian)
+        return withUnsafeBytes(of: ordered, body)
+    }
+
+    /// Always `<redacted>`.
+    public var description: String { "<redacted>" }
+    /// Shows no child.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+
+    /// Compares in the same time wherever two tickets differ.
+    public static func == (left: SessionTicket, right: SessionTicket) -> Bool {
+        (left.word0 ^ right.word0) | (left.word1 ^ right.word1) | (left.word2 ^ right.word2)
+            | (left.word3 ^ right.word3) == 0
+    }
+
+    private static func value(of character: UInt8) -> UInt8? {
+        switch character {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): character - UInt8(ascii: "A")
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): character - UInt8(ascii: "a") + 26
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0") + 52
+        case UInt8(ascii: "-"): 62
+        case UInt8(ascii: "_"): 63
+        default: nil
+        }
+    }
+
+    private static func character(for value: UInt8) -> UInt8 {
+        switch value {
+        case 0..<26: UInt8(ascii: "A") + value
+        case 26..<52: UInt8(ascii: "a") + value - 26
+        case 52..<62: UInt8(ascii: "0") + value - 52
+        case 62: UInt8(ascii: "-")
+        default: UInt8(ascii: "_")
+        }
+    }
+}
+
+/// The name under which a store keeps a session: SHA-256 of the ticket's bytes. It opens nothing.
+public struct SessionKey: Sendable, Hashable {
+    /// The first eight bytes of the digest, big endian; evenly spread, so good for choosing a shard.
+    public let word0: UInt64
+    let word1: UInt64
+    let word2: UInt64
+    let word3: UInt64
+
+    /// Makes a key from the four words of a digest, big endian.
+    public init(_ word0: UInt64, _ word1: UInt64, _ word2: UInt64, _ word3: UInt64) {
+        self.word0 = word0
+        self.word1 = word1
+        self.word2 = word2
+        self.word3 = word3
+    }
+
+    /// Compares in the same time wherever two keys differ.
+    public static func == (left: SessionKey, right: SessionKey) -> Bool {
+        (left.word0 ^ right.word0) | (left.word1 ^ right.word1) | (left.word2 ^ right.word2)
+            | (left.word3 ^ right.word3) == 0
+    }
+
+    /// Feeds one word to the hasher: the digest is evenly spread already.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(word1)
+    }
+}

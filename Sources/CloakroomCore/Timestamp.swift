@@ -1,0 +1,58 @@
+/// A point in wall-clock time, in milliseconds since 1970-01-01T00:00:00Z.
+///
+/// Decisions take it as an argument; nothing in this module asks what time it is.
+public struct Timestamp: Sendable, Hashable, Comparable {
+    /// Milliseconds since the epoch.
+    public var milliseconds: Int64
+
+    /// Makes a timestamp from milliseconds since the epoch.
+    public init(milliseconds: Int64) {
+        self.milliseconds = milliseconds
+    }
+
+    /// Makes a timestamp from seconds since the epoch.
+    public init(seconds: Int64) {
+        self.milliseconds = seconds.multipliedReportingOverflow(by: 1_000).partialValue
+    }
+
+    /// Earlier comes first.
+    public static func < (left: Timestamp, right: Timestamp) -> Bool {
+        left.milliseconds < right.milliseconds
+    }
+
+    /// The time that lies the given duration later. Saturates instead of overflowing.
+    public static func + (time: Timestamp, duration: Duration) -> Timestamp {
+        let (sum, overflow) = time.milliseconds.addingReportingOverflow(duration.wholeMilliseconds)
+        return Timestamp(milliseconds: overflow ? (duration < .zero ? .min : .max) : sum)
+    }
+
+    /// The time that lies the given duration earlier. Saturates instead of overflowing.
+    public static func - (time: Timestamp, duration: Duration) -> Timestamp {
+        let (difference, overflow) = time.milliseconds.subtractingReportingOverflow(duration.wholeMilliseconds)
+        return Timestamp(milliseconds: overflow ? (duration < .zero ? .max : .min) : difference)
+    }
+
+    /// How much time lies between two points.
+    public static func - (later: Timestamp, earlier: Timestamp) -> Duration {
+        .milliseconds(later.milliseconds.subtractingReportingOverflow(earlier.milliseconds).partialValue)
+    }
+}
+
+extension Duration {
+    /// The duration in whole milliseconds, rounded towards zero, saturating at the limits of `Int64`.
+    public var wholeMilliseconds: Int64 {
+        let (seconds, attoseconds) = components
+        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
+        if overflow { return seconds < 0 ? .min : .max }
+        let (sum, sumOverflow) = product.addingReportingOverflow(attoseconds / 1_000_000_000_000_000)
+        return sumOverflow ? (seconds < 0 ? .min : .max) : sum
+    }
+
+    /// The duration in whole nanoseconds, never negative, saturating at the limit of `UInt64`.
+    public var wholeNanoseconds: UInt64 {
+        let (seconds, attoseconds) = components
+        guard seconds >= 0, attoseconds >= 0 else { return 0 }
+        let (product, overflow) = UInt64(seconds).multipliedReportingOverflow(by: 1_000_000_000)
+        return overflow ? .max : product &+ UInt64(attoseconds / 1_000_000_000)
+    }
+}

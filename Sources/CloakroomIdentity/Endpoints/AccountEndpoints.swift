@@ -1,0 +1,121 @@
+public import CloakroomCore
+
+/// Signs people in and out, and tells them who they are: the gateway's own endpoints.
+///
+/// It brings a store, an upstream and an observer together and keeps nothing itself. Whatever happens has an answer; a
+/// store that is not there is 503 and never 401, for nobody is signed out by an outage.
+public struct AccountEndpoints: OwnEndpoints {
+    /// Seconds after which trying again makes sense when there was no room or no store.
+    static let retryAfter = 5
+    /// What a browser throws away at sign-out, so that who sits down next finds nothing: answers it kept, and what pages
+    /// stored. Not `"cookies"`, which would take those of every host of the site; ours goes by `Set-Cookie`.
+    static let clearSiteData = #""cache", "storage""#
+
+    let store: any SessionStore
+    let client: any TokenClient
+    let observer: any AccountObserver
+    let session: SessionPlan
+    let accounts: AccountsPlan
+    let cookie: SessionCookie
+    let accountKey: KeyedHash
+
+    /// Makes the endpoints.
+    /// - Parameter accountKey: The key under which account names are hashed for the observer; the token client's.
+    public init(
+        store: any SessionStore, client: any TokenClient, observer: any AccountObserver, session: SessionPlan,
+        accounts: AccountsPlan, accountKey: KeyedHash
+    ) {
+        self.store = store
+        self.client = client
+        self.observer = observer
+        self.session = session
+        self.accounts = accounts
+        self.accountKey = accountKey
+        cookie = SessionCookie(session.cookie)
+    }
+
+    public func answer(_ request: OwnRequest) async -> OwnResponse {
+        switch request.endpoint {
+        case .signIn: await signIn(request)
+        case .whoAmI: await whoAmI(request)
+        case .signOut: await signOut(request)
+        }
+    }
+
+    /// Never slides the idle timeout: a page that asks now and then would keep a session alive that nobody uses.
+    ///
+    /// A 401 leaves the cookie alone. It opens nothing, and an answer that comes late would take the new ticket of
+    /// somebody who has signed in again meanwhile: clearing goes by name, not by value.
+    private func whoAmI(_ request: OwnRequest) async -> OwnResponse {
+        guard let ticket = request.ticket else { return unauthorized(.noSession) }
+        do {
+            switch try await lookUp(ticket, now: request.now) {
+            case .live(let session): return OwnResponse(status: 200, content: document(session))
+            case .none(let reason): return unauthorized(reason)
+            case .unknown: return storeFailure(SessionStoreError(.unavailable))
+            }
+        } catch {
+            return storeFailure(error)
+        }
+    }
+
+    private func lookUp(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
+        let lookup = store.find(ticket, now: now, slides: false)
+        guard case .unknown = lookup else { return lookup }
+        return try await store.load(ticket, now: now)
+    }
+
+    /// Ends the session, and only then tells the upstream: what follows may fail, and the ticket is dead already.
+    ///
+    /// Without a session the answer is the same. Whoever asks is signed out afterwards, which is what they wanted, and a
+    /// request that is sent again because its answer was lost is no error.
+    private func signOut(_ request: OwnRequest) async -> OwnResponse {
+        if let ticket = request.ticket {
+            do {
+                if let ended = try await store.end(ticket, reason: .signedOut, now: request.now) {
+                    observer.accountEvent(.signOut(sessionHash: ended.logHash))
+                    await revoke(ended, traceparent: request.traceparent)
+                }
+            } catch {
+                // The session goes on, so its cookie stays: with it the sign-out can be tried again.
+                return storeFailure(error)
+            }
+        }
+        return OwnResponse(
+            status: 204,
+            fields: [
+                OwnResponse.Field("Set-Cookie", cookie.clearing),
+                OwnResponse.Field("Clear-Site-Data", Self.clearSiteData),
+            ])
+    }
+
+    /// Makes a session's tokens void at the upstream, as well as that can be done.
+    func revoke(_ session: Session, traceparent: String?) async {
+        do {
+            try await client.revoke(session.tokens, traceparent: traceparent)
+        } catch {
+            observer.accountEvent(.revokeFailed(sessionHash: session.logHash))
+        }
+    }
+
+    func document(_ session: Session) -> OwnResponse.Content {
+        .json(SessionDocument.make(session, idleTimeout: self.session.idleTimeout))
+    }
+
+    /// A problem with the sentence that the plan has for it, if it has one.
+    func problem(_ code: ProblemCode, status: Int? = nil, retryAfter: Int? = nil) -> OwnResponse {
+        OwnResponse(Problem(code, status: status, detail: accounts.messages[code], retryAfter: retryAfter))
+    }
+
+    func storeFailure(_ error: SessionStoreError) -> OwnResponse {
+        switch error.kind {
+        case .full: problem(.overloaded, retryAfter: Self.retryAfter)
+        case .unavailable: problem(.storeUnavailable, retryAfter: Self.retryAfter)
+        }
+    }
+
+    /// The plan's sentence for `unauthorized` is about wrong credentials, and nobody gave any here.
+    private func unauthorized(_ reason: UnauthorizedReason) -> OwnResponse {
+        OwnResponse(Problem(.unauthorized, reason: reason))
+    }
+}

@@ -1,0 +1,68 @@
+import CloakroomCore
+
+/// Finds the credentials in a request to sign in, before anything goes upstream.
+///
+/// `Authorization: Basic` goes before a body, as it does everywhere in HTTP; another scheme there means nothing here.
+enum SignInInput {
+    /// Why a request cannot be a sign-in.
+    enum Refusal: Error, Equatable {
+        /// It cannot be read (400).
+        case malformed
+        /// It has a body of a kind that is not taken (415).
+        case unsupportedMediaType
+        /// It can be read, and nothing in it can be right: no credentials, or none that could be (422).
+        case invalid
+
+        /// The word for it in a problem document.
+        var code: ProblemCode {
+            switch self {
+            case .malformed: .badRequest
+            case .unsupportedMediaType: .unsupportedMediaType
+            case .invalid: .invalidInput
+            }
+        }
+    }
+
+    static func read(_ request: OwnRequest) throws(Refusal) -> Credentials {
+        if let authorization = request.authorization {
+            switch BasicAuthorization.read(authorization) {
+            case .pair(let name, let password): return try credentials(email: name, password: password)
+            case .malformed: throw .malformed
+            case .otherScheme: break
+            }
+        }
+        guard !request.body.isEmpty else { throw .invalid }
+        switch request.contentType.map(mediaType) {
+        case "application/json": return try json(request.body)
+        case "application/x-www-form-urlencoded": return try form(request.body)
+        default: throw .unsupportedMediaType
+        }
+    }
+
+    private static func json(_ body: Secret) throws(Refusal) -> Credentials {
+        guard let document = JSONValue(document: body.bytes) else { throw .malformed }
+        guard case .string(let email) = document[path: "email"], case .string(let password) = document[path: "password"]
+        else { throw .invalid }
+        return try credentials(email: email, password: Secret(password))
+    }
+
+    private static func form(_ body: Secret) throws(Refusal) -> Credentials {
+        guard let fields = FormBody.read(body.bytes) else { throw .malformed }
+        guard let email = fields["email"], let password = fields["password"] else { throw .invalid }
+        return try credentials(email: email, password: Secret(password))
+    }
+
+    private static func credentials(email: String, password: Secret) throws(Refusal) -> Credentials {
+        do {
+            return try Credentials(email: email, password: password)
+        } catch {
+            throw .invalid
+        }
+    }
+
+    /// The media type without its parameters (RFC 9110 §8.3.1).
+    private static func mediaType(_ contentType: String) -> String {
+        let type = contentType.utf8.prefix { $0 != UInt8(ascii: ";") }
+        return String(decoding: type.filter { $0 != 0x20 && $0 != 0x09 }, as: UTF8.self).lowercased()
+    }
+}

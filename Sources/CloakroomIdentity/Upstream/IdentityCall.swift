@@ -1,0 +1,74 @@
+import AsyncHTTPClient
+import CloakroomCore
+import FoundationEssentials
+import NIOCore
+import NIOHTTP1
+
+/// One call to the upstream that signs people in, ready to be sent to any of its targets.
+struct IdentityCall: Sendable {
+    /// The field and the body that carry the credential.
+    enum Credential: Sendable {
+        /// The whole value of `Authorization`.
+        case authorization(Secret)
+        /// A JSON body.
+        case json(Secret)
+    }
+
+    let plan: TokenCallPlan
+    let credential: Credential
+    let apiToken: APIToken?
+    let traceparent: String?
+
+    func request(to target: HostAndPort) -> HTTPClientRequest {
+        var request = HTTPClientRequest(url: "http://\(target)\(plan.path)")
+        request.method = HTTPMethod(rawValue: plan.method)
+        request.headers.add(name: "Accept", value: "application/json")
+        if let apiToken {
+            request.headers.replaceOrAdd(name: apiToken.header, value: text(apiToken.value))
+        }
+        if let traceparent {
+            request.headers.add(name: "traceparent", value: traceparent)
+        }
+        switch credential {
+        case .authorization(let value):
+            request.headers.replaceOrAdd(name: "Authorization", value: text(value))
+        case .json(let document):
+            request.headers.add(name: "Content-Type", value: "application/json")
+            request.body = .bytes(ByteBuffer(bytes: document.bytes))
+        }
+        return request
+    }
+
+    private func text(_ secret: Secret) -> String {
+        String(decoding: secret.bytes, as: UTF8.self)
+    }
+}
+
+extension IdentityCall.Credential {
+    /// Puts an e-mail address and a password the way the plan says. A sign-in has no token yet, so `bearer` is `basic`.
+    static func signIn(_ credentials: Credentials, plan: TokenCallPlan) -> Self? {
+        switch plan.credentials {
+        case .basic, .bearer:
+            let pair = Array(credentials.email.utf8) + [UInt8(ascii: ":")] + credentials.password.bytes
+            return .authorization(Secret("Basic " + Data(pair).base64EncodedString()))
+        case .json:
+            return json([
+                "email": credentials.email,
+                "password": String(decoding: credentials.password.bytes, as: UTF8.self),
+            ])
+        }
+    }
+
+    /// Puts a refresh token the way the plan says. There is no name to go with it, so `basic` is `bearer`.
+    static func revoke(_ refreshToken: Secret, plan: TokenCallPlan) -> Self? {
+        switch plan.credentials {
+        case .basic, .bearer: .authorization(Secret(bytes: TokenAnswer.bearerPrefix + refreshToken.bytes))
+        case .json: json(["refreshToken": String(decoding: refreshToken.bytes, as: UTF8.self)])
+        }
+    }
+
+    private static func json(_ members: [String: String]) -> Self? {
+        guard let document = try? JSONEncoder().encode(members) else { return nil }
+        return .json(Secret(bytes: Array(document)))
+    }
+}

@@ -1,0 +1,123 @@
+import AsyncHTTPClient
+import CloakroomCore
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+
+/// Carries calls to an upstream's targets, within a time, and says how that went in four words.
+///
+/// What went wrong below is dropped here: errors of HTTP libraries may hold the values of header fields, and nothing that
+/// was made from a password or a token may travel on.
+struct IdentityTransport: Sendable {
+    /// An answer with a status and, for 2xx, its whole body.
+    struct Answer: Sendable {
+        var status: Int
+        var body: [UInt8]
+
+        var isSuccess: Bool { (200...299).contains(status) }
+    }
+
+    /// The largest body that is read, in bytes.
+    static let bodyLimit = 65_536
+
+    let client: HTTPClient
+    let targets: [HostAndPort]
+
+    /// Sends a call and reads the answer.
+    /// - Parameter timeout: For all of it: every target that is tried, the head and the last byte of the body.
+    func send(_ call: IdentityCall, timeout: Duration) async throws(IdentityTransportError) -> Answer {
+        do {
+            return try await withThrowingTaskGroup(of: Answer.self) { group in
+                defer { group.cancelAll() }
+                group.addTask { try await sendToFirstReachable(call, timeout: timeout) }
+                // The client's own deadline ends with the head; a body may drip.
+                group.addTask {
+                    try await Task.sleep(for: timeout)
+                    throw IdentityTransportError.timedOut
+                }
+                guard let answer = try await group.next() else { throw IdentityTransportError.unreachable }
+                return answer
+            }
+        } catch {
+            throw IdentityTransportError(error)
+        }
+    }
+
+    /// Tries the targets in turn. Only a target that could not be connected to is passed over: one that broke off may
+    /// have acted on the call.
+    private func sendToFirstReachable(_ call: IdentityCall, timeout: Duration) async throws -> Answer {
+        var failure = IdentityTransportError.unreachable
+        for target in targets {
+            do {
+                return try await sendOnLiveConnection(call, to: target, timeout: timeout)
+            } catch let error as NIOConnectionError {
+                failure = IdentityTransportError(error)
+            } catch let error as HTTPClientError where error == .connectTimeout {
+                failure = .timedOut
+            }
+        }
+        throw failure
+    }
+
+    /// A pooled connection may have been closed by the other side just now. That is worth a second attempt: none of these
+    /// calls does harm when it comes twice.
+    private func sendOnLiveConnection(
+        _ call: IdentityCall, to target: HostAndPort, timeout: Duration
+    ) async throws -> Answer {
+        do {
+            return try await sendOnce(call, to: target, timeout: timeout)
+        } catch let error as HTTPClientError where error == .remoteConnectionClosed {
+            return try await sendOnce(call, to: target, timeout: timeout)
+        } catch is IOError {
+            return try await sendOnce(call, to: target, timeout: timeout)
+        }
+    }
+
+    private func sendOnce(_ call: IdentityCall, to target: HostAndPort, timeout: Duration) async throws -> Answer {
+        let response = try await client.execute(call.request(to: target), timeout: TimeAmount(timeout))
+        let status = Int(response.status.code)
+        // The body of a failure may be anything and is not looked at.
+        guard (200...299).contains(status) else { return Answer(status: status, body: []) }
+        let body = try await response.body.collect(upTo: Self.bodyLimit)
+        return Answer(status: status, body: Array(body.readableBytesView))
+    }
+}
+
+/// How a call failed on its way.
+enum IdentityTransportError: Error, Equatable {
+    /// No connection, or it broke off.
+    case unreachable
+    /// No answer in time.
+    case timedOut
+    /// What came back is not HTTP, or too much of it.
+    case invalidResponse
+
+    /// Tells errors apart by their types.
+    init(_ error: any Error) {
+        switch error {
+        case let error as IdentityTransportError: self = error
+        case let error as HTTPClientError: self.init(error)
+        case let error as ChannelError: self = if case .connectTimeout = error { .timedOut } else { .unreachable }
+        case is NIOConnectionError, is IOError, is CancellationError: self = .unreachable
+        default: self = .invalidResponse
+        }
+    }
+
+    private init(_ error: HTTPClientError) {
+        switch error {
+        case .connectTimeout, .deadlineExceeded, .readTimeout, .writeTimeout, .getConnectionFromPoolTimeout:
+            self = .timedOut
+        default:
+            self = .unreachable
+        }
+    }
+
+    /// The error as the caller of a token client gets it.
+    func asTokenClientError(in call: TokenClientError.Call) -> TokenClientError {
+        switch self {
+        case .unreachable: TokenClientError(.unreachable, in: call)
+        case .timedOut: TokenClientError(.timedOut, in: call)
+        case .invalidResponse: TokenClientError(.invalidResponse, in: call)
+        }
+    }
+}

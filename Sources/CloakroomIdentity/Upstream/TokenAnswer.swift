@@ -1,0 +1,47 @@
+import CloakroomCore
+
+/// Reads the tokens out of an upstream's answer to a sign-in.
+enum TokenAnswer {
+    /// The longest token that is kept, in bytes.
+    static let longestToken = 16_384
+    /// What stands before an access token in `Authorization` (RFC 6750 §2.1).
+    static let bearerPrefix = Array("Bearer ".utf8)
+
+    /// - Returns: `nil` for an answer that makes no sense: not JSON, no access token, or a token that could not be put into
+    ///   a header field. A missing refresh token is the older dialect, and fine.
+    static func read(_ body: [UInt8], plan: TokenCallPlan, now: Timestamp) -> SessionTokens? {
+        guard let document = JSONValue(document: body),
+            let accessToken = document[path: plan.accessToken].flatMap(token)
+        else { return nil }
+        var refreshToken: [UInt8]?
+        if let value = document[path: plan.refreshToken] {
+            guard let token = token(value) else { return nil }
+            refreshToken = token
+        }
+        var authorization: [UInt8] = []
+        // Exactly as large as it has to be: it is kept as long as the session.
+        authorization.reserveCapacity(bearerPrefix.count + accessToken.count)
+        authorization += bearerPrefix
+        authorization += accessToken
+        return SessionTokens(
+            authorization: Secret(bytes: authorization), refreshToken: refreshToken.map(Secret.init(bytes:)),
+            accessExpiresAt: end(of: accessToken, document: document, plan: plan, now: now))
+    }
+
+    private static func end(
+        of accessToken: [UInt8], document: JSONValue, plan: TokenCallPlan, now: Timestamp
+    ) -> Timestamp? {
+        if let path = plan.expiresIn, let value = document[path: path] {
+            return AccessTokenLifetime.end(ofSeconds: value, now: now)
+        }
+        return AccessTokenLifetime.end(ofJWT: accessToken, now: now)
+    }
+
+    /// Visible ASCII only: anything else could end the field that the token is put into.
+    private static func token(_ value: JSONValue) -> [UInt8]? {
+        guard case .string(let text) = value, (1...longestToken).contains(text.utf8.count),
+            text.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
+        else { return nil }
+        return Array(text.utf8)
+    }
+}

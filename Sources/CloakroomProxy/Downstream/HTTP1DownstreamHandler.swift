@@ -1,0 +1,400 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
+import NIOSSL
+
+/// A client's HTTP/1.1 connection: bytes in, bytes out, one exchange after the other.
+///
+/// Requests that come while one is running wait in the buffer (RFC 9112 §9.3.2); reading stops only when that is full.
+final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private enum Reading: Equatable {
+        /// The next bytes begin a request.
+        case head
+        /// The next bytes are a request's body.
+        case body
+        /// All of a request has been read; its answer is due.
+        case waiting
+        /// An answer is written and the connection ends; what still comes is dropped.
+        case lingering
+        case closed
+    }
+
+    private let context: LoopContext
+    private let isTLS: Bool
+    private let channel: any Channel
+    private var handlerContext: ChannelHandlerContext?
+    private var exchange: Exchange?
+    private var reading = Reading.head
+    private var parser: HeadParser
+    private var decoder = BodyDecoder(.none)
+    private var inbound = ByteBuffer()
+    /// What is written and not sent. Used again and again while nobody else holds its storage.
+    private var outbound = ByteBuffer()
+    /// Whether the connection can be used for another request once this one is answered.
+    private var persists = true
+    private var needsKeepAliveField = false
+    private var outgoingFraming = BodyFraming.none
+    private var isReading = false
+    private var isPaused = false
+    private var isClosingAfterFlush = false
+    private var discarded = 0
+    var memberIndex = -1
+    private(set) var deadline = UInt64.max
+    var isDownstream: Bool { true }
+
+    init(channel: any Channel, context: LoopContext, isTLS: Bool) {
+        self.channel = channel
+        self.context = context
+        self.isTLS = isTLS
+        parser = HeadParser(limits: context.headLimits)
+    }
+
+    /// Up to so many bytes an answer is gathered before it is sent; larger parts go by themselves.
+    private static let gatherLimit = 16_384
+    /// Up to so many bytes wait while an exchange is running, before reading stops.
+    private static let inboundLimit = 65_536
+    /// Up to so many bytes that nobody wants are read to keep a connection.
+    private static let discardLimit = 65_536
+    /// How long a connection lingers after its last answer, so that the client can read it.
+    private static let lingerTime: UInt64 = 1_000_000_000
+
+    // MARK: - What the channel tells
+
+    func handlerAdded(context handlerContext: ChannelHandlerContext) {
+        self.handlerContext = handlerContext
+        if handlerContext.channel.isActive { begin(handlerContext) }
+    }
+
+    func channelActive(context handlerContext: ChannelHandlerContext) {
+        begin(handlerContext)
+        handlerContext.fireChannelActive()
+    }
+
+    private func begin(_ handlerContext: ChannelHandlerContext) {
+        guard exchange == nil else { return }
+        let peer = Peer(
+            address: handlerContext.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
+            trusted: context.tables.plan.trustedPeers)
+        exchange = Exchange(context: context, peer: peer, downstream: self)
+        deadline = context.now &+ context.timeouts.keepAlive
+        context.add(self)
+    }
+
+    func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
+        var bytes = unwrapInboundIn(data)
+        if reading == .lingering { return drop(bytes.readableBytes) }
+        if inbound.readableBytes > 0 {
+            inbound.writeBuffer(&bytes)
+        } else {
+            inbound = bytes
+        }
+        // Let go of the buffer before reading it, so that its storage can be used for the next read.
+        bytes = ByteBuffer()
+        read()
+    }
+
+    func channelWritabilityChanged(context handlerContext: ChannelHandlerContext) {
+        exchange?.downstreamWritabilityChanged(isWritable: channel.isWritable)
+        handlerContext.fireChannelWritabilityChanged()
+    }
+
+    func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
+        // A handshake that fails, a reset: the connection is of no more use, and it is the peer's doing.
+        handlerContext.close(promise: nil)
+    }
+
+    func channelInactive(context handlerContext: ChannelHandlerContext) {
+        reading = .closed
+        exchange?.clientGone()
+        exchange = nil
+        context.remove(self)
+        handlerContext.fireChannelInactive()
+    }
+
+    func handlerRemoved(context handlerContext: ChannelHandlerContext) {
+        self.handlerContext = nil
+    }
+
+    // MARK: - Reading
+
+    private func read() {
+        // An exchange that ends at once calls back in here: the loop below goes on by itself.
+        guard !isReading else { return }
+        isReading = true
+        defer { isReading = false }
+        while step() {}
+        if inbound.readableBytes == 0 { inbound = ByteBuffer() }
+        exchange?.flushUpstream()
+        let isFull = inbound.readableBytes > Self.inboundLimit && reading != .head
+        if isFull != isPaused, reading != .closed {
+            isPaused = isFull
+            try? channel.syncOptions?.setOption(.autoRead, value: !isFull)
+        }
+    }
+
+    /// - Returns: Whether there may be more to do.
+    private func step() -> Bool {
+        guard let exchange else { return false }
+        switch reading {
+        case .head:
+            guard inbound.readableBytes > 0 else { return false }
+            return readHead(exchange)
+        case .body:
+            return readBody(exchange)
+        case .lingering:
+            drop(inbound.readableBytes)
+            inbound = ByteBuffer()
+            return false
+        case .waiting, .closed:
+            return false
+        }
+    }
+
+    private func readHead(_ exchange: Exchange) -> Bool {
+        let now = context.now
+        do throws(WireError) {
+            guard try parser.parse(&inbound, into: &exchange.head) else {
+                if deadline > now &+ context.timeouts.header || !parser.isInHead {
+                    deadline = min(deadline, now &+ context.timeouts.header)
+                }
+                return false
+            }
+            let framing = try BodyFraming.of(exchange.head)
+            exchange.protocolVersion = exchange.head.minorVersion == 0 ? .http1_0 : .http1_1
+            let options = ConnectionOptions.read(exchange.head)
+            persists = options.persists(minorVersion: exchange.head.minorVersion) && !context.isDraining
+            needsKeepAliveField = persists && exchange.head.minorVersion == 0
+            decoder = BodyDecoder(framing)
+            reading = framing == .none ? .waiting : .body
+            deadline = .max
+            exchange.begin(framing, now: now)
+            return true
+        } catch {
+            inbound = ByteBuffer()
+            persists = false
+            exchange.refuse(error, now: now)
+            return true
+        }
+    }
+
+    private func readBody(_ exchange: Exchange) -> Bool {
+        // Nobody wants it any more: it is read to its end to keep the connection.
+        let isWanted = exchange.isActive
+        guard !isWanted || exchange.takesBody else { return false }
+        do throws(WireError) {
+            switch try decoder.next(&inbound) {
+            case .data(let bytes):
+                if isWanted {
+                    exchange.requestBody(bytes)
+                } else {
+                    drop(bytes.readableBytes)
+                }
+                return true
+            case .end:
+                reading = isWanted ? .waiting : .head
+                if isWanted { exchange.requestEnd() } else { waitForRequest() }
+                return true
+            case .needsMore:
+                return false
+            }
+        } catch {
+            inbound = ByteBuffer()
+            persists = false
+            guard exchange.isActive else {
+                linger()
+                return true
+            }
+            exchange.bodyIsMalformed(error)
+            return true
+        }
+    }
+
+    private func drop(_ count: Int) {
+        discarded += count
+        if discarded > Self.discardLimit { closeNow() }
+    }
+
+    private func waitForRequest() {
+        reading = .head
+        discarded = 0
+        deadline = context.now &+ (inbound.readableBytes > 0 ? context.timeouts.header : context.timeouts.keepAlive)
+    }
+
+    // MARK: - Ends
+
+    /// The last answer is written: no more is read but what is on its way, so that the peer is not reset before it has
+    /// read the answer (RFC 9112 §9.6).
+    private func linger() {
+        guard reading != .closed else { return }
+        reading = .lingering
+        inbound = ByteBuffer()
+        deadline = context.now &+ Self.lingerTime
+        handlerContext?.close(mode: .output, promise: nil)
+    }
+
+    func closeNow() {
+        guard reading != .closed else { return }
+        reading = .closed
+        handlerContext?.close(promise: nil)
+    }
+
+    func deadlineExpired(now: UInt64) {
+        guard let exchange else { return }
+        if exchange.isActive {
+            exchange.deadlineExpired(now: now)
+        } else if reading == .head, parser.isInHead || inbound.readableBytes > 0 {
+            deadline = .max
+            persists = false
+            exchange.refuseSlowHead(now: now)
+        } else {
+            closeNow()
+        }
+    }
+
+    func drain() {
+        persists = false
+        guard let exchange else { return closeNow() }
+        if !exchange.isActive, reading == .head, inbound.readableBytes == 0 { closeNow() }
+    }
+
+    // MARK: - Writing
+
+    private func writeOut() {
+        guard outbound.readableBytes > 0 else { return }
+        handlerContext?.write(wrapOutboundOut(outbound), promise: nil)
+        outbound.clear()
+    }
+
+    /// `Connection`, where it says something that the version does not (RFC 9112 §9.3).
+    private func writeConnectionField() {
+        if !persists {
+            outbound.writeStaticString("Connection: close\r\n")
+        } else if needsKeepAliveField {
+            outbound.writeStaticString("Connection: keep-alive\r\n")
+        }
+    }
+}
+
+extension HTTP1DownstreamHandler: ExchangeDownstream {
+    var isWritable: Bool { channel.isWritable }
+
+    func setDeadline(_ deadline: UInt64) {
+        self.deadline = deadline
+    }
+
+    func continueBody() {
+        read()
+    }
+
+    func writeHead(_ head: borrowing ResponseHead, framing: BodyFraming, additions: ResponseAdditions) {
+        let bytes = head.bytes.readableBytesSpan
+        outgoingFraming = framing
+        if framing == .untilClose || framing == .chunked {
+            if exchange?.protocolVersion == .http1_0 {
+                outgoingFraming = .untilClose
+                persists = false
+            } else {
+                outgoingFraming = .chunked
+            }
+        }
+        // An answer before the request is through leaves the rest of it unread.
+        if reading == .body { persists = false }
+        outbound.writeStaticString("HTTP/1.1 ")
+        let statusStart = 9
+        let statusEnd = max(head.reason.end, statusStart + 3)
+        outbound.writeBytes(bytes.extracting(statusStart..<statusEnd))
+        outbound.writeStaticString(head.reason.start == statusStart + 3 ? " \r\n" : "\r\n")
+        outbound.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
+        if let date = additions.date {
+            outbound.writeStaticString("Date: ")
+            outbound.writeBytes(date)
+            outbound.writeStaticString("\r\n")
+        }
+        if additions.isPrivate { outbound.writeStaticString("Cache-Control: private\r\n") }
+        if additions.variesByCookie { outbound.writeStaticString("Vary: Cookie\r\n") }
+        if outgoingFraming == .chunked { outbound.writeStaticString("Transfer-Encoding: chunked\r\n") }
+        writeConnectionField()
+        outbound.writeStaticString("\r\n")
+    }
+
+    func writeContinue() {
+        outbound.writeStaticString("HTTP/1.1 100 Continue\r\n\r\n")
+        flush()
+    }
+
+    func writeInformational(_ head: borrowing ResponseHead) {
+        let bytes = head.bytes.readableBytesSpan
+        outbound.writeStaticString("HTTP/1.1 ")
+        outbound.writeBytes(bytes.extracting(9..<max(head.reason.end, 12)))
+        outbound.writeStaticString("\r\n")
+        outbound.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
+        outbound.writeStaticString("\r\n")
+    }
+
+    func writeBody(_ bytes: ByteBuffer) {
+        let isChunked = outgoingFraming == .chunked
+        if isChunked { ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &outbound) }
+        if outbound.readableBytes + bytes.readableBytes <= Self.gatherLimit {
+            outbound.writeImmutableBuffer(bytes)
+        } else {
+            writeOut()
+            handlerContext?.write(wrapOutboundOut(bytes), promise: nil)
+        }
+        if isChunked { ChunkEncoder.writeChunkEnd(into: &outbound) }
+    }
+
+    func writeEnd() {
+        if outgoingFraming == .chunked { ChunkEncoder.writeLastChunk(into: &outbound) }
+    }
+
+    func writeOwn(_ answer: OwnAnswer) {
+        if reading == .body, !canDiscardRest { persists = false }
+        outbound.writeStaticString("HTTP/1.1 ")
+        outbound.writeString("\(answer.status) \(answer.title)\r\nDate: ")
+        outbound.writeBytes(answer.date)
+        outbound.writeStaticString("\r\n")
+        outbound.writeBytes(answer.fieldLines)
+        if answer.status != 204 { outbound.writeString("Content-Length: \(answer.body.count)\r\n") }
+        writeConnectionField()
+        outbound.writeStaticString("\r\n")
+        if exchange?.record.method != .head { outbound.writeBytes(answer.body) }
+    }
+
+    func flush() {
+        guard let handlerContext else { return }
+        if outbound.readableBytes > 0 {
+            handlerContext.writeAndFlush(wrapOutboundOut(outbound), promise: nil)
+            outbound.clear()
+        } else {
+            handlerContext.flush()
+        }
+    }
+
+    func abort() {
+        closeNow()
+    }
+
+    func exchangeFinished(isRequestComplete: Bool) {
+        guard reading != .closed else { return }
+        guard persists, !context.isDraining else { return linger() }
+        discarded = 0
+        if reading == .body {
+            // The rest of the request is read and dropped.
+            deadline = context.now &+ context.timeouts.bodyIdle
+        } else {
+            waitForRequest()
+        }
+        if !isReading, inbound.readableBytes > 0 { read() }
+    }
+
+    /// Whether the rest of a refused request's body is so short that reading it is cheaper than a new connection.
+    private var canDiscardRest: Bool {
+        guard let exchange, exchange.marks.expectation != .continue else { return false }
+        if case .length(let length) = exchange.framing { return length <= Self.discardLimit }
+        return false
+    }
+}

@@ -1,0 +1,126 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
+
+extension Exchange {
+    /// What is to be done with a request, before anything is done.
+    enum Disposition {
+        case forward(UpstreamPermit)
+        case problem(ProblemDocument, ExchangeDecision, allow: String?)
+        case own(OwnEndpoint)
+        case loadSession(SessionTicket, route: Int)
+        /// `OPTIONS *` (RFC 9110 §9.3.7).
+        case allowEverything
+    }
+
+    /// Asks the pure types, in the order of the request path: target, host, route, session, decision, fields.
+    func decide(now: UInt64) -> Disposition {
+        let tables = context.tables
+        let bytes = head.bytes
+        let span = bytes.readableBytesUInt8Span
+        if record.method == .connect { return .problem(ProblemDocument(Problem(.notImplemented)), .none, allow: nil) }
+        do throws(TargetRefusal) {
+            target = try RequestTarget.parse(
+                span.extracting(head.target.start..<head.target.end), scratch: &scratch)
+        } catch {
+            record.errorType = .invalidRequest
+            return .problem(ProblemDocument(Problem(.badRequest)), .none, allow: nil)
+        }
+        guard takeHost(span) else {
+            record.errorType = .invalidRequest
+            return .problem(ProblemDocument(Problem(.badRequest)), .none, allow: nil)
+        }
+        if target.isAsterisk {
+            guard record.method == .options else {
+                return .problem(ProblemDocument(Problem(.badRequest)), .none, allow: nil)
+            }
+            return .allowEverything
+        }
+        switch match(tables.routeTable, span) {
+        case .notFound:
+            // Nothing here is ever traced back to a client (RFC 9110 §9.3.8).
+            guard record.method != .trace else {
+                return .problem(ProblemDocument(Problem(.methodNotAllowed)), .none, allow: "")
+            }
+            return .problem(ProblemDocument(Problem(.notFound)), .none, allow: nil)
+        case .methodNotAllowed(let allow):
+            return .problem(ProblemDocument(Problem(.methodNotAllowed)), .none, allow: allow)
+        case .own(let endpoint):
+            ticket = readTicket()
+            takeTraceContext(span)
+            marks = tables.requestPolicy.mark(&head, isTrusted: peer.isTrusted)
+            return .own(endpoint)
+        case .route(let index):
+            return decide(route: index, span, now: now)
+        }
+    }
+
+    private func decide(route index: Int, _ span: Span<UInt8>, now: UInt64) -> Disposition {
+        let tables = context.tables
+        record.routeIndex = index
+        let entry = tables.routes[index]
+        let decision = AuthDecision.decide(entry.route, at: index, session: lookUp(now: now))
+        takeTraceContext(span)
+        marks = tables.requestPolicy.mark(&head, isTrusted: peer.isTrusted)
+        switch decision {
+        case .forward(let permit):
+            guard marks.expectation != .unknown else {
+                return .problem(entry.problem(.expectationFailed), .none, allow: nil)
+            }
+            return .forward(permit)
+        case .unauthorized(let reason):
+            return .problem(entry.unauthorized[reason], .unauthenticated, allow: nil)
+        case .loadSession:
+            guard let ticket else {
+                return .problem(entry.unauthorized[.noSession], .unauthenticated, allow: nil)
+            }
+            return .loadSession(ticket, route: index)
+        }
+    }
+
+    private func match(_ table: RouteTable, _ span: Span<UInt8>) -> RouteTable.Match {
+        let method = span.extracting(head.method.start..<head.method.end)
+        if target.isPathRewritten {
+            let path = scratch
+            return table.match(method: method, path: path.span)
+        }
+        let start = head.target.start + target.path.start
+        if target.path.isEmpty {
+            let root = Self.root
+            return table.match(method: method, path: root.span)
+        }
+        return table.match(method: method, path: span.extracting(start..<(start + target.path.count)))
+    }
+
+    private func lookUp(now: UInt64) -> SessionLookup {
+        ticket = readTicket()
+        guard let ticket else { return .none(.noSession) }
+        return context.tables.sessions.find(ticket, now: context.timestamp(at: now), slides: true)
+    }
+
+    private func readTicket() -> SessionTicket? {
+        guard case .ticket(let ticket) = context.tables.cookie.read(head) else { return nil }
+        return ticket
+    }
+
+    /// Finds the one authority of the request. HTTP/1.1 wants exactly one `Host`, even beside an absolute target
+    /// (RFC 9112 §3.2).
+    private func takeHost(_ span: Span<UInt8>) -> Bool {
+        var host: ByteRange?
+        for field in head.fields where field.name == .host {
+            guard host == nil else { return false }
+            let range = field.valueRange
+            guard Authority.isValid(span.extracting(range.start..<range.end)) else { return false }
+            host = range
+        }
+        guard host != nil || protocolVersion != .http1_1 else { return false }
+        if let authority = target.authority {
+            host = ByteRange(start: head.target.start + authority.start, count: authority.count)
+        }
+        hostRange = host
+        return true
+    }
+
+    private static let root: [UInt8] = [UInt8(ascii: "/")]
+}

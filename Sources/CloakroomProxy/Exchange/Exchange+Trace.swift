@@ -1,0 +1,96 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
+import Tracing
+
+/// The trace context of an exchange, and its spans if it is sampled.
+struct ExchangeTrace {
+    /// What a trusted client sent.
+    var incoming: TraceContext?
+    /// What goes to the upstream.
+    var outgoing: TraceContext?
+    /// Vendor data that goes with a trusted client's context.
+    var state: ByteRange?
+    var server: (any Span)?
+    var client: (any Span)?
+}
+
+extension Exchange {
+    /// Reads the trace context of a trusted client; a stranger's does not count (W3C Trace Context §7.3).
+    func takeTraceContext(_ span: Swift.Span<UInt8>) {
+        trace = ExchangeTrace()
+        guard peer.isTrusted else { return }
+        for field in head.fields {
+            let range = field.valueRange
+            if field.name == .traceparent {
+                trace.incoming = TraceContext(traceparent: span.extracting(range.start..<range.end))
+            } else if field.name == .tracestate, trace.state == nil {
+                trace.state = range
+            }
+        }
+        if trace.incoming == nil { trace.state = nil }
+    }
+
+    /// Decides whether the request is sampled, and begins its server span if so. Otherwise the context is carried on,
+    /// and nothing else is done.
+    func beginTrace(_ route: RouteEntry, now: UInt64) {
+        let child = context.tables.telemetry.tracer.childContext(of: trace.incoming)
+        trace.outgoing = child
+        record.traceID = child.traceID
+        guard child.isSampled, let tracer = context.tables.tracer else { return }
+        // What was decided goes in as the parent: a root without a span id of its own.
+        var serviceContext = ServiceContext.topLevel
+        serviceContext.traceContext =
+            trace.incoming ?? TraceContext(traceID: child.traceID, spanID: 0, flags: child.flags)
+        let span = tracer.startAnySpan(
+            "\(record.method.label) \(route.spanName)", context: serviceContext, ofKind: .server)
+        span.attributes["http.request.method"] = "\(record.method.label)"
+        span.attributes["http.route"] = route.route.pattern.description
+        span.attributes["url.scheme"] = "\(record.scheme.label)"
+        span.attributes["network.protocol.version"] = "\(record.protocolVersion.label)"
+        span.attributes["client.address"] = record.peerAddress
+        trace.server = span
+        trace.outgoing = span.context.traceContext ?? child
+    }
+
+    /// Begins the client span of one attempt.
+    func beginAttempt(_ upstream: UpstreamEntry, _ connection: UpstreamConnection, now: UInt64) {
+        guard let server = trace.server, let tracer = context.tables.tracer else { return }
+        let span = tracer.startAnySpan(
+            "\(record.method.label)", context: server.context, ofKind: .client)
+        let target = upstream.plan.targets[connection.targetIndex]
+        span.attributes["http.request.method"] = "\(record.method.label)"
+        span.attributes["server.address"] = target.host
+        span.attributes["server.port"] = Int64(target.port)
+        if record.retries > 0 { span.attributes["http.request.resend_count"] = Int64(record.retries) }
+        trace.client = span
+        trace.outgoing = span.context.traceContext ?? trace.outgoing
+    }
+
+    /// Ends the client span of an attempt that failed.
+    func endAttempt(failure: UpstreamFailure) {
+        guard let span = trace.client else { return }
+        span.attributes["error.type"] = "\(failure.label.label)"
+        span.setStatus(SpanStatus(code: .error))
+        span.end()
+        trace.client = nil
+    }
+
+    /// Ends what spans there are.
+    func endTrace(_ record: ExchangeRecord) {
+        if let span = trace.client {
+            span.attributes["http.response.status_code"] = Int64(record.status)
+            if record.status >= 400 { span.setStatus(SpanStatus(code: .error)) }
+            span.end()
+        }
+        if let span = trace.server {
+            span.attributes["http.response.status_code"] = Int64(record.status)
+            if let error = record.errorType { span.attributes["error.type"] = "\(error.label)" }
+            // A client's mistake is no error of the server's.
+            if record.status >= 500 || record.status == 0 { span.setStatus(SpanStatus(code: .error)) }
+            span.end()
+        }
+        trace = ExchangeTrace()
+    }
+}

@@ -1,0 +1,459 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
+import Tracing
+
+/// One request and its answer: asks the pure types what to do, and does it.
+///
+/// It stays on the client's event loop, and so does the connection to the upstream. A client's connection uses one
+/// exchange object for all its requests, one after another.
+final class Exchange: Equatable {
+    let context: LoopContext
+    let peer: Peer
+    /// The request's head. The client's side fills it in and then calls ``begin(_:now:)``.
+    var head = RequestHead()
+    /// The version of the client's protocol.
+    var protocolVersion = ExchangeProtocolVersion.http1_1
+    /// Gone once the client is.
+    private(set) var downstream: (any ExchangeDownstream)?
+    var machine = ExchangeStateMachine()
+    var record = ExchangeRecord()
+    var target = RequestTarget.empty
+    /// The normal form of the path, where it is not in the request.
+    var scratch: [UInt8] = []
+    var framing = BodyFraming.none
+    var startedAt: UInt64 = 0
+    var permit: UpstreamPermit?
+    var marks = RequestHeaderPolicy.Marks()
+    var hostRange: ByteRange?
+    var trace = ExchangeTrace()
+    var collected = ByteBuffer()
+    var ownEndpoint: OwnEndpoint?
+    var ticket: SessionTicket?
+    private var upstream: UpstreamConnection?
+    private var pool: UpstreamPool?
+    private var sentAt: UInt64 = 0
+    private var receivedBody = 0
+
+    init(context: LoopContext, peer: Peer, downstream: any ExchangeDownstream) {
+        self.context = context
+        self.peer = peer
+        self.downstream = downstream
+    }
+
+    static func == (left: Exchange, right: Exchange) -> Bool { left === right }
+
+    /// Whether there is an exchange at the moment.
+    var isActive: Bool { machine.state != .idle }
+
+    /// Whether the client's side may hand over more of the body now.
+    var takesBody: Bool {
+        machine.takesBody && (upstream?.isWritable ?? true)
+    }
+
+    // MARK: - The request
+
+    /// A request's head is there.
+    func begin(_ framing: BodyFraming, now: UInt64) {
+        self.framing = framing
+        startedAt = now
+        receivedBody = 0
+        beginRecord(now: now)
+        switch decide(now: now) {
+        case .forward(let permit):
+            forward(permit, now: now)
+        case .problem(let document, let decision, let allow):
+            record.decision = decision
+            answer(document, allow: allow, now: now)
+        case .own(let endpoint):
+            record.decision = .own
+            beginOwn(endpoint, now: now)
+        case .loadSession(let ticket, let route):
+            loadSession(ticket, route: route, now: now)
+        case .allowEverything:
+            answer(status: 204, title: "No Content", fieldLines: Self.serverMethodsLine, body: [], now: now)
+        }
+    }
+
+    /// A message was refused before there was a request: answers it, and closes.
+    func refuse(_ error: WireError, now: UInt64) {
+        head.reset()
+        startedAt = now
+        beginRecord(now: now)
+        record.errorType = .invalidRequest
+        framing = .untilClose
+        context.countRejection(error)
+        answer(ProblemDocument(Problem(error)), now: now)
+    }
+
+    /// The request did not arrive in time: answers it, and closes.
+    func refuseSlowHead(now: UInt64) {
+        head.reset()
+        startedAt = now
+        beginRecord(now: now)
+        record.errorType = .requestTimeout
+        framing = .untilClose
+        answer(ProblemDocument(Problem(.requestTimeout)), now: now)
+    }
+
+    /// Some of the request's body is there. Only while ``takesBody``.
+    func requestBody(_ bytes: ByteBuffer) {
+        receivedBody += bytes.readableBytes
+        switch machine.state {
+        case .collecting:
+            guard receivedBody <= (ownEndpoint?.bodyLimit ?? 0) else {
+                record.decision = .own
+                return answer(ProblemDocument(Problem(.contentTooLarge)), now: context.now)
+            }
+            collected.writeImmutableBuffer(bytes)
+        case .sent, .relaying:
+            guard receivedBody <= bodyLimit else { return bodyTooLarge() }
+            if framing == .chunked {
+                upstream?.writeFraming { ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &$0) }
+                upstream?.writeBody(bytes)
+                upstream?.writeFraming { ChunkEncoder.writeChunkEnd(into: &$0) }
+            } else {
+                upstream?.writeBody(bytes)
+            }
+            if machine.state == .sent(.open) { downstream?.setDeadline(context.now &+ context.timeouts.bodyIdle) }
+        case .idle, .leasing, .parked, .answered:
+            break
+        }
+    }
+
+    /// The request's body is complete.
+    func requestEnd() {
+        switch machine.requestEnded() {
+        case .finishRequest:
+            if framing == .chunked { upstream?.writeFraming { ChunkEncoder.writeLastChunk(into: &$0) } }
+            upstream?.finishRequest()
+            if machine.state == .sent(.complete) { expectResponse() }
+        case .answer: answerOwn()
+        case .nothing: break
+        }
+    }
+
+    /// The framing of the request's body is broken: nothing behind it can be trusted.
+    func bodyIsMalformed(_ error: WireError) {
+        context.countRejection(error)
+        record.errorType = .invalidRequest
+        cancelUpstream()
+        switch machine.state {
+        case .relaying: cut(.invalidRequest)
+        case .leasing:
+            pool?.cancel(self)
+            answer(ProblemDocument(Problem(error)), now: context.now)
+        case .sent, .collecting, .parked, .answered, .idle:
+            answer(ProblemDocument(Problem(error)), now: context.now)
+        }
+    }
+
+    /// Sends what of the body was handed over so far.
+    func flushUpstream() {
+        if case .sent(.open) = machine.state { upstream?.flush() }
+        if case .relaying(.open) = machine.state { upstream?.flush() }
+    }
+
+    // MARK: - The upstream
+
+    private func forward(_ permit: UpstreamPermit, now: UInt64) {
+        let route = context.tables.routes[permit.route]
+        self.permit = permit
+        record.decision = route.route.requiresAuthorization ? .forwarded : .public
+        record.sessionHash = permit.sessionHash
+        if case .length(let length) = framing, length > route.bodyLimit {
+            record.errorType = .bodyTooLarge
+            return answer(route.problem(.contentTooLarge), now: now)
+        }
+        beginTrace(route, now: now)
+        pool = context.pools[route.route.upstream]
+        machine.forward(hasBody: framing != .none)
+        lease(isFresh: false, now: now)
+    }
+
+    /// Work off the event loop came to the same end.
+    func proceed(with permit: UpstreamPermit, now: UInt64) {
+        guard marks.expectation != .unknown else {
+            return answer(context.tables.routes[permit.route].problem(.expectationFailed), now: now)
+        }
+        forward(permit, now: now)
+    }
+
+    private func lease(isFresh: Bool, now: UInt64) {
+        guard let pool else { return }
+        switch pool.lease(self, isFresh: isFresh) {
+        case .connection(let connection): leased(connection)
+        case .waiting: downstream?.setDeadline(now &+ pool.pendingTimeout)
+        case .refused: upstreamFailed(UpstreamFailure(.exhausted), isStale: false)
+        }
+    }
+
+    /// The pool has a connection.
+    func leased(_ connection: UpstreamConnection) {
+        guard machine.leased() == .send, let permit else {
+            pool?.release(connection)
+            return
+        }
+        upstream = connection
+        let entry = context.tables.upstreams[context.tables.routes[permit.route].route.upstream]
+        record.upstreamIndex = entry.firstTarget + connection.targetIndex
+        sentAt = context.now
+        beginAttempt(entry, connection, now: sentAt)
+        connection.begin(self, isToHead: record.method == .head) { buffer in
+            UpstreamRequestWriter(exchange: self, upstream: entry, permit: permit)
+                .write(targetIndex: connection.targetIndex, into: &buffer)
+        }
+        if machine.state == .sent(.complete) {
+            connection.finishRequest()
+            expectResponse()
+        } else {
+            downstream?.setDeadline(sentAt &+ context.timeouts.bodyIdle)
+            // A client that waits for 100 (Continue) sends nothing until the upstream has seen the head.
+            if marks.expectation == .continue { connection.flush() }
+            downstream?.continueBody()
+        }
+    }
+
+    /// There is no connection.
+    func leaseFailed(_ failure: UpstreamFailure) {
+        upstreamFailed(failure, isStale: false)
+    }
+
+    /// An interim answer came.
+    func upstreamInformational(_ head: borrowing ResponseHead) {
+        guard case .sent = machine.state, protocolVersion != .http1_0 else { return }
+        downstream?.writeInformational(head)
+        downstream?.flush()
+    }
+
+    /// The answer's head came.
+    func upstreamHead(_ head: borrowing ResponseHead, marks: ResponseHeaderPolicy.Marks, framing: BodyFraming) {
+        guard machine.responseBegan(), let downstream else { return }
+        record.status = UInt16(clamping: head.status)
+        let hasBearer = permit?.authorization != nil
+        downstream.writeHead(
+            head, framing: framing,
+            additions: ResponseAdditions(
+                date: marks.hasDate ? nil : context.date(at: sentAt),
+                isPrivate: hasBearer && !marks.hasCacheControl, variesByCookie: hasBearer && !marks.hasVary))
+        downstream.setDeadline(.max)
+        if framing != .none { downstream.setDeadline(context.now &+ context.timeouts.bodyIdle) }
+    }
+
+    /// Some of the answer's body came.
+    func upstreamBody(_ bytes: ByteBuffer) {
+        guard case .relaying = machine.state, let downstream else { return }
+        record.bytesSent += UInt64(bytes.readableBytes)
+        downstream.writeBody(bytes)
+        if !downstream.isWritable { upstream?.setPaused(true) }
+    }
+
+    /// All of what came in one read has been handed over.
+    func flushDownstream() {
+        guard case .relaying = machine.state, let downstream else { return }
+        downstream.flush()
+        downstream.setDeadline(context.now &+ context.timeouts.bodyIdle)
+        upstream?.setPaused(!downstream.isWritable)
+    }
+
+    /// The answer is complete; the connection to the upstream is no concern of ours any more.
+    func upstreamEnd() {
+        upstream = nil
+        let action = machine.responseEnded()
+        guard action != .nothing, let downstream else { return }
+        downstream.writeEnd()
+        downstream.flush()
+        finish(errorType: nil)
+        downstream.exchangeFinished(isRequestComplete: action == .complete)
+    }
+
+    /// The upstream takes more of the body again.
+    func upstreamWritable() {
+        downstream?.continueBody()
+    }
+
+    /// The client takes more of the answer again, or no more.
+    func downstreamWritabilityChanged(isWritable: Bool) {
+        if case .relaying = machine.state { upstream?.setPaused(!isWritable) }
+    }
+
+    /// The upstream gave no whole answer.
+    /// - Parameter isStale: Whether the connection was an old one that died before a byte of answer.
+    func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {
+        upstream = nil
+        let now = context.now
+        let mayRetry = isStale && record.retries == 0 && isIdempotent
+        if sentAt != 0 { record.upstreamDurationNanoseconds = now &- sentAt }
+        endAttempt(failure: failure)
+        switch machine.upstreamFailed(mayRetry: mayRetry) {
+        case .retry:
+            record.retries += 1
+            pool?.upstream.retries.increment()
+            lease(isFresh: true, now: now)
+        case .answer:
+            record.errorType = failure.label
+            guard let permit else { return }
+            answer(failure.problem(for: context.tables.routes[permit.route]), now: now)
+        case .cut:
+            cut(failure.label)
+        case .nothing:
+            break
+        }
+    }
+
+    // MARK: - Time and ends
+
+    /// The deadline that was set last has passed.
+    func deadlineExpired(now: UInt64) {
+        downstream?.setDeadline(.max)
+        switch machine.deadlineExpired() {
+        case .refuse:
+            pool?.cancel(self)
+            upstreamFailed(UpstreamFailure(.exhausted), isStale: false)
+        case .requestTimeout:
+            cancelUpstream()
+            record.errorType = .requestTimeout
+            answer(ProblemDocument(Problem(.requestTimeout)), now: now)
+        case .responseTimeout:
+            cancelUpstream()
+            upstreamFailed(UpstreamFailure(.responseTimeout), isStale: false)
+        case .cut:
+            cut(.upstreamTimeout)
+        case .nothing:
+            break
+        }
+    }
+
+    /// The client is gone. Nothing is asked of it after this.
+    func clientGone() {
+        downstream = nil
+        switch machine.clientGone() {
+        case .cancelLease:
+            pool?.cancel(self)
+            finish(errorType: .clientClosed)
+        case .closeUpstream:
+            cancelUpstream()
+            finish(errorType: .clientClosed)
+        case .record:
+            finish(errorType: .clientClosed)
+        case .nothing:
+            break
+        }
+    }
+
+    /// Answers with a problem.
+    func answer(
+        _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
+    ) {
+        var lines = moreFieldLines
+        lines += Array("Content-Type: application/problem+json\r\nCache-Control: no-store\r\n".utf8)
+        if document.problem.status == 401 { lines += Self.challengeLine }
+        if let retryAfter = document.problem.retryAfter { lines += Array("Retry-After: \(retryAfter)\r\n".utf8) }
+        if let allow { lines += Array("Allow: \(allow)\r\n".utf8) }
+        var body = document.prefix
+        body.reserveCapacity(body.count + 32 + document.suffix.count)
+        record.requestID.appendHex(to: &body)
+        body += document.suffix
+        answer(
+            status: document.problem.status, title: document.problem.title, fieldLines: lines, body: body, now: now)
+    }
+
+    /// Answers with whatever it is given.
+    func answer(status: Int, title: String, fieldLines: [UInt8], body: [UInt8], now: UInt64) {
+        guard let downstream else { return }
+        machine.answered()
+        record.status = UInt16(clamping: status)
+        let isToHead = record.method == .head
+        record.bytesSent = isToHead ? 0 : UInt64(body.count)
+        downstream.writeOwn(
+            OwnAnswer(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date(at: now)))
+        downstream.flush()
+        machine.finish()
+        finish(errorType: record.errorType)
+        downstream.exchangeFinished(isRequestComplete: framing == .none)
+    }
+
+    private func cut(_ error: ExchangeError) {
+        cancelUpstream()
+        let downstream = self.downstream
+        machine.finish()
+        finish(errorType: error)
+        downstream?.abort()
+    }
+
+    private func cancelUpstream() {
+        upstream?.cancel()
+        upstream = nil
+    }
+
+    private func bodyTooLarge() {
+        cancelUpstream()
+        record.errorType = .bodyTooLarge
+        guard case .sent = machine.state, let permit else { return cut(.bodyTooLarge) }
+        answer(context.tables.routes[permit.route].problem(.contentTooLarge), now: context.now)
+    }
+
+    private func expectResponse() {
+        guard let permit else { return }
+        downstream?.setDeadline(sentAt &+ context.tables.routes[permit.route].responseHeadTimeout)
+    }
+
+    private var bodyLimit: Int {
+        permit.map { context.tables.routes[$0.route].bodyLimit } ?? 0
+    }
+
+    /// Whether the request may be sent twice, and can be (RFC 9110 §9.2.2).
+    private var isIdempotent: Bool {
+        guard framing == .none else { return false }
+        return switch record.method {
+        case .get, .head, .put, .delete, .options, .trace: true
+        case .post, .patch, .connect, .other: false
+        }
+    }
+
+    // MARK: - Telemetry
+
+    /// Tells telemetry, exactly once for every exchange, on whatever way it ended.
+    private func finish(errorType: ExchangeError?) {
+        let now = context.now
+        record.errorType = errorType
+        record.durationNanoseconds = now &- startedAt
+        record.bytesReceived = UInt64(receivedBody)
+        if sentAt != 0, record.upstreamDurationNanoseconds == nil {
+            record.upstreamDurationNanoseconds = now &- sentAt
+        }
+        endTrace(record)
+        let bytes = head.bytes
+        let span = bytes.readableBytesUInt8Span
+        context.telemetry.exchangeFinished(
+            record, method: span.extracting(head.method.start..<head.method.end),
+            path: span.extracting(head.target.start..<head.target.end))
+        head.reset()
+        head.method = ByteRange(start: 0, count: 0)
+        head.target = ByteRange(start: 0, count: 0)
+        permit = nil
+        pool = nil
+        ticket = nil
+        ownEndpoint = nil
+        sentAt = 0
+        collected = ByteBuffer()
+    }
+
+    private func beginRecord(now: UInt64) {
+        record = ExchangeRecord()
+        let bytes = head.bytes
+        record.method = ExchangeMethod(
+            bytes.readableBytesUInt8Span.extracting(head.method.start..<head.method.end))
+        record.scheme = peer.scheme
+        record.protocolVersion = protocolVersion
+        record.startWallNanoseconds = context.wallNanoseconds(at: now)
+        record.requestID = Identifier128(high: context.random(), low: context.random())
+        record.peerAddress = peer.address
+        context.telemetry.exchangeStarted(scheme: record.scheme, method: record.method)
+    }
+
+    /// A scheme that no browser knows, so that none opens a dialog of its own (RFC 9110 §11.6.1).
+    private static let challengeLine = Array("WWW-Authenticate: Session realm=\"cloakroom\"\r\n".utf8)
+    private static let serverMethodsLine = Array("Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n".utf8)
+}

@@ -1,0 +1,52 @@
+import CloakroomCore
+import CloakroomWire
+import NIOCore
+
+/// The client's side of an exchange: whatever protocol the client speaks, the exchange asks for the same things.
+protocol ExchangeDownstream: AnyObject {
+    /// Writes the head of the upstream's answer; its fields are marked already.
+    func writeHead(_ head: borrowing ResponseHead, framing: BodyFraming, additions: ResponseAdditions)
+    /// Tells the client to send its body (RFC 9110 §15.2.1).
+    func writeContinue()
+    /// Passes on an interim answer (RFC 9110 §15.2).
+    func writeInformational(_ head: borrowing ResponseHead)
+    /// Writes some of the answer's body.
+    func writeBody(_ bytes: ByteBuffer)
+    /// The answer is complete.
+    func writeEnd()
+    /// Writes an answer of the gateway's own, whole.
+    func writeOwn(_ answer: OwnAnswer)
+    /// Sends what has been written.
+    func flush()
+    /// Whether the client takes more at the moment.
+    var isWritable: Bool { get }
+    /// Held-back body may go on.
+    func continueBody()
+    /// Nothing can be done any more but break off.
+    func abort()
+    /// The exchange is over, and its answer is written.
+    /// - Parameter isRequestComplete: Whether all of the request was read.
+    func exchangeFinished(isRequestComplete: Bool)
+    /// When ``Exchange/deadlineExpired(now:)`` is to be called.
+    func setDeadline(_ deadline: UInt64)
+}
+
+/// What goes into a forwarded answer besides the upstream's own fields.
+struct ResponseAdditions {
+    /// The value for `Date`; `nil` if the upstream sent one.
+    var date: [UInt8]?
+    /// Whether shared caches have to be kept off, because a session chose the answer.
+    var isPrivate = false
+    /// Whether to say that the answer depends on the cookie.
+    var variesByCookie = false
+}
+
+/// An answer of the gateway's own.
+struct OwnAnswer {
+    var status: Int
+    var title: String
+    /// Whole field lines, with their line ends, without `Content-Length`, `Date` and `Connection`.
+    var fieldLines: [UInt8]
+    var body: [UInt8]
+    var date: [UInt8]
+}

@@ -1,0 +1,225 @@
+/// What becomes of one request, from its head to the last byte of its answer.
+///
+/// It knows nothing of sockets or bytes. An event that cannot happen in a state answers with the action that does
+/// nothing, or ends the exchange; it never stops the process.
+struct ExchangeStateMachine: Equatable {
+    /// Whether more of the request's body is to come.
+    enum RequestBody: Equatable {
+        case open
+        case complete
+    }
+
+    enum State: Equatable {
+        /// There is no exchange.
+        case idle
+        /// It waits for a connection to the upstream.
+        case leasing(RequestBody)
+        /// It is on its way to the upstream; no answer yet.
+        case sent(RequestBody)
+        /// The answer's head has gone to the client.
+        case relaying(RequestBody)
+        /// The gateway answers itself, once it has the body.
+        case collecting
+        /// Something is under way off the event loop.
+        case parked
+        /// The gateway has answered.
+        case answered
+    }
+
+    private(set) var state = State.idle
+
+    /// Whether the upstream may get body now; otherwise it is to be held back.
+    var takesBody: Bool {
+        switch state {
+        case .sent(.open), .relaying(.open), .collecting: true
+        default: false
+        }
+    }
+
+    // MARK: - The request
+
+    /// The request is to be forwarded.
+    mutating func forward(hasBody: Bool) {
+        state = .leasing(hasBody ? .open : .complete)
+    }
+
+    /// The gateway answers the request itself.
+    mutating func collect() {
+        state = .collecting
+    }
+
+    /// Work off the event loop begins.
+    mutating func park() {
+        state = .parked
+    }
+
+    enum OnResume: Equatable {
+        /// Go on with the result.
+        case proceed
+        /// The client is gone: drop it.
+        case drop
+    }
+
+    /// Work off the event loop is done.
+    mutating func resume() -> OnResume {
+        state == .parked ? .proceed : .drop
+    }
+
+    enum OnLeased: Equatable {
+        /// Send the request.
+        case send
+        /// Nobody needs the connection: give it back.
+        case giveBack
+    }
+
+    /// A connection to the upstream is there.
+    mutating func leased() -> OnLeased {
+        guard case .leasing(let body) = state else { return .giveBack }
+        state = .sent(body)
+        return .send
+    }
+
+    enum OnRequestEnd: Equatable {
+        /// Tell the upstream.
+        case finishRequest
+        /// All of an own endpoint's body is there.
+        case answer
+        /// Nothing to do.
+        case nothing
+    }
+
+    /// The request's body is complete.
+    mutating func requestEnded() -> OnRequestEnd {
+        switch state {
+        case .sent:
+            state = .sent(.complete)
+            return .finishRequest
+        case .relaying:
+            state = .relaying(.complete)
+            return .finishRequest
+        case .collecting:
+            return .answer
+        case .idle, .leasing, .parked, .answered:
+            return .nothing
+        }
+    }
+
+    // MARK: - The answer
+
+    /// The upstream's answer has begun.
+    /// - Returns: Whether it is to be passed on.
+    mutating func responseBegan() -> Bool {
+        guard case .sent(let body) = state else { return false }
+        state = .relaying(body)
+        return true
+    }
+
+    enum OnResponseEnd: Equatable {
+        /// The exchange is over.
+        case complete
+        /// The answer came before the request was through: the rest of that is of no use.
+        case completeEarly
+        /// Nothing to do.
+        case nothing
+    }
+
+    /// The upstream's answer is complete.
+    mutating func responseEnded() -> OnResponseEnd {
+        switch state {
+        case .relaying(.complete):
+            state = .idle
+            return .complete
+        case .relaying(.open):
+            state = .idle
+            return .completeEarly
+        case .idle, .leasing, .sent, .collecting, .parked, .answered:
+            return .nothing
+        }
+    }
+
+    /// The gateway has answered; what is left is to tell everybody.
+    mutating func answered() {
+        state = .answered
+    }
+
+    /// The exchange is over.
+    mutating func finish() {
+        state = .idle
+    }
+
+    // MARK: - What can go wrong
+
+    enum OnUpstreamFailure: Equatable {
+        /// Send it once more, on a fresh connection.
+        case retry
+        /// Answer with a problem.
+        case answer
+        /// The client has part of the answer: cut it off.
+        case cut
+        /// Nothing to do.
+        case nothing
+    }
+
+    /// The connection to the upstream failed, or there is none.
+    /// - Parameter mayRetry: Whether nothing came back and the request is safe to repeat (RFC 9110 §9.2.2).
+    mutating func upstreamFailed(mayRetry: Bool) -> OnUpstreamFailure {
+        switch state {
+        case .sent(.complete) where mayRetry:
+            state = .leasing(.complete)
+            return .retry
+        case .leasing, .sent:
+            return .answer
+        case .relaying:
+            return .cut
+        case .idle, .collecting, .parked, .answered:
+            return .nothing
+        }
+    }
+
+    enum OnDeadline: Equatable {
+        /// No connection became free: 503.
+        case refuse
+        /// The client's body stalls: 408.
+        case requestTimeout
+        /// The upstream does not answer: 504.
+        case responseTimeout
+        /// The answer stalls: cut it off.
+        case cut
+        /// Nothing to do.
+        case nothing
+    }
+
+    /// The time for whatever is waited for is up.
+    mutating func deadlineExpired() -> OnDeadline {
+        switch state {
+        case .leasing: .refuse
+        case .sent(.open), .collecting: .requestTimeout
+        case .sent(.complete): .responseTimeout
+        case .relaying, .answered: .cut
+        // Work off the event loop has limits of its own, and always comes back.
+        case .idle, .parked: .nothing
+        }
+    }
+
+    enum OnClientGone: Equatable {
+        /// Leave the queue for a connection.
+        case cancelLease
+        /// Close the connection to the upstream.
+        case closeUpstream
+        /// Only tell telemetry.
+        case record
+        /// There was no exchange.
+        case nothing
+    }
+
+    /// The client is gone.
+    mutating func clientGone() -> OnClientGone {
+        defer { state = .idle }
+        return switch state {
+        case .idle: .nothing
+        case .leasing: .cancelLease
+        case .sent, .relaying: .closeUpstream
+        case .collecting, .parked, .answered: .record
+        }
+    }
+}

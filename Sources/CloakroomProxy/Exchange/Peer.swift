@@ -1,0 +1,29 @@
+import CloakroomCore
+import CloakroomTelemetry
+
+/// Who is on the other end of a client's connection; made once per connection.
+struct Peer {
+    /// The address without port, as it goes into logs.
+    let address: String
+    /// Whether it may tell who it forwards for.
+    let isTrusted: Bool
+    let scheme: ExchangeScheme
+    /// `X-Forwarded-For: …` with its line end.
+    let forwardedForLine: [UInt8]
+    /// `X-Forwarded-Proto: …` with its line end.
+    let forwardedProtoLine: [UInt8]
+    /// `Forwarded: for=…;proto=…` without its line end (RFC 7239 §4).
+    let forwardedPrefix: [UInt8]
+
+    init(address: String, isTLS: Bool, trusted: [AddressRange]) {
+        self.address = address
+        isTrusted = trusted.contains { $0.contains(address) }
+        scheme = isTLS ? .https : .http
+        let proto = isTLS ? "https" : "http"
+        // An IPv6 address needs brackets and quotes in Forwarded (RFC 7239 §6).
+        let node = address.contains(":") ? "\"[\(address)]\"" : address
+        forwardedForLine = Array("X-Forwarded-For: \(address)\r\n".utf8)
+        forwardedProtoLine = Array("X-Forwarded-Proto: \(proto)\r\n".utf8)
+        forwardedPrefix = Array("Forwarded: for=\(node);proto=\(proto)".utf8)
+    }
+}

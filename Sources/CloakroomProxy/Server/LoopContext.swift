@@ -1,0 +1,158 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
+
+/// What one event loop keeps for all its connections. It belongs to that loop alone.
+final class LoopContext {
+    let eventLoop: any EventLoop
+    let tables: GatewayTables
+    let telemetry: LoopTelemetry
+    let headLimits: HeadLimits
+    let timeouts: TimeoutNanoseconds
+    /// How many event loops share the connections and the limits that are meant for all.
+    let loopCount: Int
+    private(set) var pools: [UpstreamPool] = []
+    private(set) var isDraining = false
+    private var members: [any LoopMember] = []
+    private var generator = FastGenerator()
+    private var clock = LoopClock()
+    private var tick: RepeatedTask?
+    private var whenEmpty: [() -> Void] = []
+
+    init(eventLoop: any EventLoop, tables: GatewayTables, loopCount: Int) {
+        self.eventLoop = eventLoop
+        self.tables = tables
+        self.loopCount = loopCount
+        telemetry = tables.telemetry.makeLoopTelemetry(
+            routes: tables.plan.routes.map(\.name), upstreams: tables.targets)
+        timeouts = TimeoutNanoseconds(tables.plan.timeouts)
+        headLimits = HeadLimits(
+            head: tables.plan.limits.head, fields: tables.plan.limits.fields, target: tables.plan.limits.target)
+        pools = tables.upstreams.map { UpstreamPool($0, context: self) }
+    }
+
+    /// Nanoseconds of a clock that never goes backwards.
+    var now: UInt64 { NIODeadline.now().uptimeNanoseconds }
+
+    /// Wall-clock time at a moment of ``now``, in nanoseconds since the epoch.
+    func wallNanoseconds(at now: UInt64) -> Int64 { clock.wallNanoseconds(at: now) }
+
+    /// Wall-clock time at a moment of ``now``.
+    func timestamp(at now: UInt64) -> Timestamp {
+        Timestamp(milliseconds: clock.wallNanoseconds(at: now) / 1_000_000)
+    }
+
+    /// The value for `Date` (RFC 9110 §5.6.7); made at most once a second.
+    func date(at now: UInt64) -> [UInt8] { clock.date(at: now) }
+
+    /// Counts a message that was refused on the wire, by kind.
+    func countRejection(_ error: WireError) {
+        tables.telemetry.metrics.wireRejections(kind: error.label).increment()
+    }
+
+    /// A random number for ids: unique, and no secret.
+    func random() -> UInt64 { generator.next() }
+
+    // MARK: - Members
+
+    /// Takes in a connection that has deadlines.
+    func add(_ member: any LoopMember) {
+        member.memberIndex = members.count
+        members.append(member)
+    }
+
+    /// Lets go of a connection. Does nothing if it is gone already.
+    func remove(_ member: any LoopMember) {
+        let index = member.memberIndex
+        guard members.indices.contains(index), members[index] === member else { return }
+        let last = members.removeLast()
+        if last !== member {
+            members[index] = last
+            last.memberIndex = index
+        }
+        member.memberIndex = -1
+        reportIfEmpty()
+    }
+
+    // MARK: - Time
+
+    /// Begins to watch deadlines: one timer for all connections, and no timer per request.
+    func start() {
+        let shortest = timeouts.shortest
+        let interval = Int64(min(max(shortest / 8, 5_000_000), 200_000_000))
+        let bound = NIOLoopBound(self, eventLoop: eventLoop)
+        tick = eventLoop.scheduleRepeatedTask(
+            initialDelay: .nanoseconds(interval), delay: .nanoseconds(interval)
+        ) { _ in bound.value.onTick() }
+    }
+
+    /// Stops watching deadlines, closes what is idle and hands over the last log lines.
+    func stop() {
+        tick?.cancel()
+        tick = nil
+        for pool in pools { pool.close() }
+        telemetry.flush()
+    }
+
+    private func onTick() {
+        let now = self.now
+        clock.synchronize(at: now)
+        // A member that is told may leave, which moves the last one into its place: so from the end to the front.
+        var index = members.count - 1
+        while index >= 0 {
+            if index < members.count, members[index].deadline <= now { members[index].deadlineExpired(now: now) }
+            index -= 1
+        }
+        telemetry.flush()
+    }
+
+    // MARK: - Drain
+
+    /// Lets connections from clients finish what they are doing, and no more.
+    func drain(whenEmpty: @escaping () -> Void) {
+        isDraining = true
+        self.whenEmpty.append(whenEmpty)
+        for member in members { member.drain() }
+        reportIfEmpty()
+    }
+
+    /// Closes whatever is left.
+    func closeAll() {
+        for member in members { member.closeNow() }
+    }
+
+    private func reportIfEmpty() {
+        guard isDraining, !members.contains(where: { $0.isDownstream }) else { return }
+        let waiting = whenEmpty
+        whenEmpty = []
+        for report in waiting { report() }
+    }
+}
+
+/// A connection that an event loop keeps an eye on.
+protocol LoopMember: AnyObject {
+    /// When it is told that its time is up; `UInt64.max` for never.
+    var deadline: UInt64 { get }
+    /// Its place; kept by the loop.
+    var memberIndex: Int { get set }
+    /// Whether it is a client's connection, which a drain waits for.
+    var isDownstream: Bool { get }
+    func deadlineExpired(now: UInt64)
+    func drain()
+    func closeNow()
+}
+
+/// The timeouts of a plan in nanoseconds, for adding to a moment.
+struct TimeoutNanoseconds {
+    let header, bodyIdle, keepAlive, responseHead: UInt64
+
+    init(_ plan: TimeoutsPlan) {
+        header = plan.header.wholeNanoseconds
+        bodyIdle = plan.bodyIdle.wholeNanoseconds
+        keepAlive = plan.keepAlive.wholeNanoseconds
+        responseHead = plan.responseHead.wholeNanoseconds
+    }
+
+    var shortest: UInt64 { min(header, bodyIdle, keepAlive, responseHead) }
+}

@@ -1,0 +1,66 @@
+import CloakroomCore
+import NIOCore
+import NIOPosix
+
+/// The contexts of all event loops.
+final class LoopContexts: Sendable {
+    private let contexts: [ObjectIdentifier: NIOLoopBound<LoopContext>]
+    private let eventLoops: [any EventLoop]
+
+    init(group: MultiThreadedEventLoopGroup, tables: GatewayTables, loopCount: Int) async throws {
+        var contexts: [ObjectIdentifier: NIOLoopBound<LoopContext>] = [:]
+        var eventLoops: [any EventLoop] = []
+        for eventLoop in group.makeIterator() {
+            eventLoops.append(eventLoop)
+            contexts[ObjectIdentifier(eventLoop)] = try await eventLoop.submit {
+                let context = LoopContext(eventLoop: eventLoop, tables: tables, loopCount: loopCount)
+                context.start()
+                return NIOLoopBound(context, eventLoop: eventLoop)
+            }.get()
+        }
+        self.contexts = contexts
+        self.eventLoops = eventLoops
+    }
+
+    /// The context of an event loop. Only on that loop.
+    func context(of eventLoop: any EventLoop) -> LoopContext? {
+        contexts[ObjectIdentifier(eventLoop)]?.value
+    }
+
+    /// Lets clients finish.
+    /// - Returns: Whether all did within the limit.
+    func drain(within limit: Duration) async -> Bool {
+        let empty = eventLoops.map { eventLoop in
+            let promise = eventLoop.makePromise(of: Void.self)
+            eventLoop.execute {
+                guard let context = self.context(of: eventLoop) else { return promise.succeed() }
+                context.drain { promise.succeed() }
+            }
+            return promise
+        }
+        guard let first = eventLoops.first else { return true }
+        let timeout = first.makePromise(of: Bool.self)
+        let timer = first.scheduleTask(in: .nanoseconds(Int64(clamping: limit.wholeNanoseconds))) {
+            timeout.succeed(false)
+        }
+        EventLoopFuture.andAllComplete(empty.map(\.futureResult), on: first).whenComplete { _ in
+            timer.cancel()
+            timeout.succeed(true)
+        }
+        let isClean = (try? await timeout.futureResult.get()) ?? false
+        // Nobody waits for these any more.
+        for promise in empty { promise.succeed() }
+        return isClean
+    }
+
+    /// Closes whatever is left and stops the loops' timers.
+    func stop() async {
+        for eventLoop in eventLoops {
+            try? await eventLoop.submit {
+                guard let context = self.context(of: eventLoop) else { return }
+                context.closeAll()
+                context.stop()
+            }.get()
+        }
+    }
+}

@@ -1,0 +1,129 @@
+public import CloakroomCore
+public import CloakroomTelemetry
+import NIOCore
+public import Tracing
+
+/// A plan made ready for serving: every table, policy and document that a request needs, shared by all event loops.
+public final class GatewayTables: Sendable {
+    /// The plan that it was made from.
+    public let plan: GatewayPlan
+    let routeTable: RouteTable
+    let routes: [RouteEntry]
+    let upstreams: [UpstreamEntry]
+    /// All targets of all upstreams in one row: what metrics and the access log name them by.
+    let targets: [UpstreamTarget]
+    let cookie: SessionCookie
+    let requestPolicy: RequestHeaderPolicy
+    let responsePolicy: ResponseHeaderPolicy
+    let sessions: any SessionStore
+    let ownEndpoints: any OwnEndpoints
+    let telemetry: GatewayTelemetry
+    /// Makes spans of sampled requests; `nil` makes none.
+    let tracer: (any Tracer)?
+    let accountDocuments: UnauthorizedDocuments
+
+    /// Makes the tables.
+    /// - Parameters:
+    ///   - sessions: Where sessions are found.
+    ///   - ownEndpoints: Who answers for the gateway's own endpoints.
+    ///   - tracer: Makes spans of sampled requests; `nil` makes none.
+    public init(
+        plan: GatewayPlan, sessions: any SessionStore, ownEndpoints: any OwnEndpoints, telemetry: GatewayTelemetry,
+        tracer: (any Tracer)?
+    ) {
+        self.plan = plan
+        self.sessions = sessions
+        self.ownEndpoints = ownEndpoints
+        self.telemetry = telemetry
+        self.tracer = tracer
+        routeTable = RouteTable(routes: plan.routes, accounts: plan.accounts)
+        cookie = SessionCookie(plan.session.cookie)
+        requestPolicy = RequestHeaderPolicy(
+            injectable: plan.upstreams.compactMap { $0.apiToken?.header }, cookie: cookie)
+        responsePolicy = ResponseHeaderPolicy(cookie: cookie)
+        routes = plan.routes.map { RouteEntry($0, plan: plan) }
+        var targets: [UpstreamTarget] = []
+        upstreams = plan.upstreams.map { upstream in
+            let entry = UpstreamEntry(upstream, firstTarget: targets.count, metrics: telemetry.metrics)
+            targets += upstream.targets.map {
+                UpstreamTarget(upstream: upstream.name, address: $0.host, port: $0.port)
+            }
+            return entry
+        }
+        self.targets = targets
+        accountDocuments = UnauthorizedDocuments(messages: plan.accounts.messages)
+    }
+}
+
+/// A route made ready for serving.
+struct RouteEntry: Sendable {
+    let route: Route
+    let unauthorized: UnauthorizedDocuments
+    let bodyLimit: Int
+    let responseHeadTimeout: UInt64
+    /// The name of its spans behind the method.
+    let spanName: String
+
+    init(_ route: Route, plan: GatewayPlan) {
+        self.route = route
+        unauthorized = UnauthorizedDocuments(messages: route.messages)
+        bodyLimit = route.bodyLimit ?? plan.limits.body
+        responseHeadTimeout = (route.responseHeadTimeout ?? plan.timeouts.responseHead).wholeNanoseconds
+        spanName = route.name
+    }
+
+    /// A problem in the route's own words, where it has some.
+    func problem(_ code: ProblemCode, status: Int? = nil, retryAfter: Int? = nil) -> ProblemDocument {
+        ProblemDocument(Problem(code, status: status, detail: route.messages[code], retryAfter: retryAfter))
+    }
+}
+
+/// The 401 answers of a route, one for each reason, rendered when the table is made.
+struct UnauthorizedDocuments: Sendable {
+    private let documents: [ProblemDocument]
+
+    init(messages: [ProblemCode: String]) {
+        documents = UnauthorizedReason.allCases.map {
+            ProblemDocument(Problem(.unauthorized, detail: messages[.unauthorized], reason: $0))
+        }
+    }
+
+    subscript(reason: UnauthorizedReason) -> ProblemDocument {
+        let index =
+            switch reason {
+            case .noSession: 0
+            case .expiredIdle: 1
+            case .expiredAbsolute: 2
+            case .revoked: 3
+            case .refreshRejected: 4
+            case .invalidCredentials: 5
+            }
+        return documents[index]
+    }
+}
+
+/// An upstream made ready for serving.
+struct UpstreamEntry: Sendable {
+    let plan: UpstreamPlan
+    /// Index of its first target in ``GatewayTables/targets``.
+    let firstTarget: Int
+    /// The line that carries its API token, with its line end; empty if it has none.
+    let apiTokenLine: [UInt8]
+    /// For each target, its `Host` value.
+    let hosts: [[UInt8]]
+    let activeConnections: GaugeHandle
+    let idleConnections: GaugeHandle
+    let pendingRequests: GaugeHandle
+    let retries: CounterHandle
+
+    init(_ plan: UpstreamPlan, firstTarget: Int, metrics: GatewayMetrics) {
+        self.plan = plan
+        self.firstTarget = firstTarget
+        apiTokenLine = plan.apiToken.map { Array("\($0.header): ".utf8) + $0.value.bytes + [0x0d, 0x0a] } ?? []
+        hosts = plan.targets.map { Array(($0.port == 80 ? $0.host : $0.description).utf8) }
+        activeConnections = metrics.upstreamConnections(upstream: plan.name, state: .active)
+        idleConnections = metrics.upstreamConnections(upstream: plan.name, state: .idle)
+        pendingRequests = metrics.upstreamPendingRequests(upstream: plan.name)
+        retries = metrics.upstreamRetries(upstream: plan.name, reason: "stale_connection")
+    }
+}

@@ -1,0 +1,305 @@
+import CloakroomCore
+import CloakroomWire
+import NIOCore
+
+/// One HTTP/1.1 connection to an upstream. It serves one exchange at a time, on the same event loop as the client.
+final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private enum Phase {
+        /// It has not been handed to its pool yet.
+        case fresh
+        /// Nobody uses it.
+        case idle
+        /// It serves ``exchange``.
+        case leased
+        case closed
+    }
+
+    private enum Reading {
+        case nothing
+        case head
+        case body(BodyDecoder)
+    }
+
+    /// Index of the target among those of its upstream.
+    let targetIndex: Int
+    /// Whether it has served an exchange before: it may then be dead without our knowing.
+    private(set) var isReused = false
+    var memberIndex = -1
+    private(set) var deadline = UInt64.max
+    var isDownstream: Bool { false }
+
+    private let channel: any Channel
+    private let pool: UpstreamPool
+    private unowned let context: LoopContext
+    private var phase = Phase.fresh
+    private var reading = Reading.nothing
+    private var exchange: Exchange?
+    private var parser: HeadParser
+    private var head = ResponseHead()
+    private var inbound = ByteBuffer()
+    /// The room for request heads; used again and again while nobody else holds it.
+    private var outbound = ByteBuffer()
+    private var handlerContext: ChannelHandlerContext?
+    private var isToHead = false
+    private var isRequestComplete = false
+    private var persists = true
+    private var hasResponseBytes = false
+    private var hadError = false
+    private var isPaused = false
+
+    init(channel: any Channel, pool: UpstreamPool, context: LoopContext, targetIndex: Int) {
+        self.channel = channel
+        self.pool = pool
+        self.context = context
+        self.targetIndex = targetIndex
+        parser = HeadParser(limits: context.headLimits)
+    }
+
+    static func == (left: UpstreamConnection, right: UpstreamConnection) -> Bool { left === right }
+
+    // MARK: - What the exchange asks for
+
+    /// Whether it takes more at the moment.
+    var isWritable: Bool { channel.isWritable }
+
+    /// Begins an exchange.
+    /// - Parameters:
+    ///   - isToHead: Whether the request's method is `HEAD`.
+    ///   - writeHead: Writes the request's head into the buffer.
+    func begin(_ exchange: Exchange, isToHead: Bool, writeHead: (inout ByteBuffer) -> Void) {
+        self.exchange = exchange
+        self.isToHead = isToHead
+        phase = .leased
+        reading = .head
+        isRequestComplete = false
+        hasResponseBytes = false
+        deadline = .max
+        outbound.clear()
+        writeHead(&outbound)
+    }
+
+    /// Sends some of the request's body, framed already if it has to be.
+    func writeBody(_ bytes: ByteBuffer) {
+        if outbound.readableBytes + bytes.readableBytes <= Self.gatherLimit {
+            outbound.writeImmutableBuffer(bytes)
+        } else {
+            writeOut()
+            handlerContext?.write(wrapOutboundOut(bytes), promise: nil)
+        }
+    }
+
+    /// Writes framing of the request's body.
+    func writeFraming(_ write: (inout ByteBuffer) -> Void) {
+        write(&outbound)
+    }
+
+    /// The request is complete.
+    func finishRequest() {
+        isRequestComplete = true
+        flush()
+    }
+
+    /// Sends what has been written.
+    func flush() {
+        guard let handlerContext else { return }
+        if outbound.readableBytes > 0 {
+            handlerContext.writeAndFlush(wrapOutboundOut(outbound), promise: nil)
+            outbound.clear()
+        } else {
+            handlerContext.flush()
+        }
+    }
+
+    /// Stops or goes on reading, as fast as the client takes it.
+    func setPaused(_ isPaused: Bool) {
+        guard isPaused != self.isPaused else { return }
+        self.isPaused = isPaused
+        try? channel.syncOptions?.setOption(.autoRead, value: !isPaused)
+    }
+
+    /// The exchange is given up.
+    func cancel() {
+        guard phase == .leased else { return }
+        exchange = nil
+        closeLeased()
+    }
+
+    /// The pool keeps it for later.
+    func keep() {
+        phase = .idle
+        deadline = context.now &+ pool.idleTimeout
+    }
+
+    /// The pool has no use for it any more.
+    func closeFromPool() {
+        guard phase == .idle else { return }
+        phase = .closed
+        handlerContext?.close(promise: nil)
+    }
+
+    // MARK: - What the channel tells
+
+    func handlerAdded(context handlerContext: ChannelHandlerContext) {
+        self.handlerContext = handlerContext
+        context.add(self)
+    }
+
+    func handlerRemoved(context handlerContext: ChannelHandlerContext) {
+        self.handlerContext = nil
+    }
+
+    func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
+        var bytes = unwrapInboundIn(data)
+        guard phase == .leased, bytes.readableBytes > 0 else {
+            // Bytes that nobody asked for: the next answer could not be told from them.
+            if phase == .idle { closeIdle() } else { handlerContext.close(promise: nil) }
+            return
+        }
+        hasResponseBytes = true
+        if inbound.readableBytes > 0 {
+            inbound.writeBuffer(&bytes)
+        } else {
+            inbound = bytes
+        }
+        // Let go of the buffer before reading it, so that its storage can be used for the next read.
+        bytes = ByteBuffer()
+        do {
+            try read()
+        } catch {
+            fail(.invalidResponse)
+        }
+        if inbound.readableBytes == 0 { inbound = ByteBuffer() }
+        exchange?.flushDownstream()
+    }
+
+    func channelWritabilityChanged(context handlerContext: ChannelHandlerContext) {
+        if phase == .leased, channel.isWritable { exchange?.upstreamWritable() }
+        handlerContext.fireChannelWritabilityChanged()
+    }
+
+    func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
+        hadError = true
+        handlerContext.close(promise: nil)
+    }
+
+    func channelInactive(context handlerContext: ChannelHandlerContext) {
+        context.remove(self)
+        switch phase {
+        case .idle:
+            phase = .closed
+            pool.discardIdle(self)
+        case .leased:
+            if !hadError, case .body(var decoder) = reading, decoder.close() {
+                persists = false
+                finishResponse()
+                exchange?.flushDownstream()
+            } else {
+                fail(hasResponseBytes ? .closedInResponse : .closedBeforeResponse)
+            }
+        case .fresh, .closed: break
+        }
+        handlerContext.fireChannelInactive()
+    }
+
+    // MARK: - Deadlines and drain
+
+    func deadlineExpired(now: UInt64) {
+        if phase == .idle { closeIdle() }
+    }
+
+    func drain() {}
+
+    func closeNow() {
+        handlerContext?.close(promise: nil)
+    }
+
+    // MARK: - Reading
+
+    private static let gatherLimit = 16_384
+
+    private func read() throws(WireError) {
+        while phase == .leased {
+            switch reading {
+            case .nothing:
+                return
+            case .head:
+                guard try parser.parse(&inbound, into: &head) else { return }
+                try received()
+                head.reset()
+            case .body(var decoder):
+                let step = try decoder.next(&inbound)
+                reading = .body(decoder)
+                switch step {
+                case .data(let bytes): exchange?.upstreamBody(bytes)
+                case .end: finishResponse()
+                case .needsMore: return
+                }
+            }
+        }
+    }
+
+    private func received() throws(WireError) {
+        guard let exchange else { return }
+        if head.status < 200 {
+            // Nobody asked to change the protocol (RFC 9110 §15.2.2).
+            guard head.status != 101 else { throw .statusLine }
+            _ = try BodyFraming.of(head, isToHead: isToHead)
+            _ = context.tables.responsePolicy.mark(&head)
+            exchange.upstreamInformational(head)
+            return
+        }
+        let framing = try BodyFraming.of(head, isToHead: isToHead)
+        let marks = context.tables.responsePolicy.mark(&head)
+        persists = marks.connection.persists(minorVersion: head.minorVersion) && framing != .untilClose
+        reading = .body(BodyDecoder(framing))
+        exchange.upstreamHead(head, marks: marks, framing: framing)
+    }
+
+    /// The answer is complete: the connection is free again, if it is at a message boundary on both sides.
+    private func finishResponse() {
+        guard let exchange else { return }
+        self.exchange = nil
+        if persists, isRequestComplete, inbound.readableBytes == 0, channel.isActive, !isPaused {
+            reading = .nothing
+            isReused = true
+            pool.release(self)
+        } else {
+            closeLeased()
+        }
+        exchange.upstreamEnd()
+    }
+
+    // MARK: - Ends
+
+    private func fail(_ kind: UpstreamFailure.Kind) {
+        guard phase == .leased else { return }
+        let exchange = self.exchange
+        self.exchange = nil
+        let mayRetry = kind == .closedBeforeResponse && isReused
+        closeLeased()
+        exchange?.upstreamFailed(UpstreamFailure(kind), isStale: mayRetry)
+    }
+
+    private func closeLeased() {
+        phase = .closed
+        reading = .nothing
+        outbound = ByteBuffer()
+        handlerContext?.close(promise: nil)
+        pool.discardLeased()
+    }
+
+    private func closeIdle() {
+        phase = .closed
+        pool.discardIdle(self)
+        handlerContext?.close(promise: nil)
+    }
+
+    private func writeOut() {
+        guard outbound.readableBytes > 0 else { return }
+        handlerContext?.write(wrapOutboundOut(outbound), promise: nil)
+        outbound.clear()
+    }
+}

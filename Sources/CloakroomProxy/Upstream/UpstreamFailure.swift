@@ -1,0 +1,49 @@
+import CloakroomCore
+import CloakroomTelemetry
+
+/// Why an upstream gave no whole answer.
+struct UpstreamFailure: Error, Equatable {
+    enum Kind: Equatable {
+        /// No connection could be made.
+        case unreachable
+        /// No connection could be made in time.
+        case connectTimeout
+        /// No response head came in time.
+        case responseTimeout
+        /// The connection broke before a byte of the answer.
+        case closedBeforeResponse
+        /// The connection broke in the middle of the answer.
+        case closedInResponse
+        /// The answer is not HTTP, or could be read in two ways.
+        case invalidResponse
+        /// No connection became free, in time or at all.
+        case exhausted
+    }
+
+    let kind: Kind
+
+    init(_ kind: Kind) {
+        self.kind = kind
+    }
+
+    /// The answer that the client gets, if it can still get one.
+    func problem(for route: RouteEntry) -> ProblemDocument {
+        switch kind {
+        case .unreachable: route.problem(.unreachable)
+        case .connectTimeout, .responseTimeout: route.problem(.unreachable, status: 504)
+        case .closedBeforeResponse, .closedInResponse, .invalidResponse: route.problem(.failedRequest)
+        case .exhausted: route.problem(.overloaded, retryAfter: 1)
+        }
+    }
+
+    /// The name in metrics.
+    var label: ExchangeError {
+        switch kind {
+        case .unreachable: .upstreamUnreachable
+        case .connectTimeout, .responseTimeout: .upstreamTimeout
+        case .closedBeforeResponse, .closedInResponse: .upstreamReset
+        case .invalidResponse: .upstreamInvalidResponse
+        case .exhausted: .overloaded
+        }
+    }
+}

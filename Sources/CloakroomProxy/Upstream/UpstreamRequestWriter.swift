@@ -1,0 +1,139 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
+
+/// Writes a request's head as the upstream gets it: the fields that policy left are copied as they stand, in runs; what
+/// the gateway sets comes behind them, once.
+struct UpstreamRequestWriter {
+    let exchange: Exchange
+    let upstream: UpstreamEntry
+    let permit: UpstreamPermit
+
+    /// - Parameter targetIndex: Index of the target among those of the upstream.
+    func write(targetIndex: Int, into buffer: inout ByteBuffer) {
+        let head = exchange.head
+        let bytes = head.bytes.readableBytesSpan
+        buffer.writeBytes(bytes.extracting(head.method.start..<(head.method.end + 1)))
+        writeTarget(bytes, head.target, into: &buffer)
+        buffer.writeStaticString(" HTTP/1.1\r\nHost: ")
+        if upstream.plan.preserveHost, let host = exchange.hostRange {
+            buffer.writeBytes(bytes.extracting(host.start..<host.end))
+        } else {
+            buffer.writeBytes(upstream.hosts[targetIndex])
+        }
+        buffer.writeStaticString("\r\n")
+        buffer.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
+        if exchange.marks.hasOurCookie { writeOtherCookies(head, into: &buffer) }
+        writeForwarding(bytes, into: &buffer)
+        writeTrace(bytes, into: &buffer)
+        if permit.includesAPIToken { buffer.writeBytes(upstream.apiTokenLine) }
+        if let authorization = permit.authorization {
+            buffer.writeStaticString("Authorization: ")
+            buffer.writeBytes(authorization.bytes)
+            buffer.writeStaticString("\r\n")
+        }
+        if exchange.framing == .chunked { buffer.writeStaticString("Transfer-Encoding: chunked\r\n") }
+        buffer.writeStaticString("\r\n")
+    }
+
+    private func writeTarget(_ bytes: RawSpan, _ range: ByteRange, into buffer: inout ByteBuffer) {
+        let target = exchange.target
+        if target.isPathRewritten {
+            buffer.writeBytes(exchange.scratch)
+        } else if target.path.isEmpty {
+            buffer.writeStaticString("/")
+        } else {
+            let start = range.start + target.path.start
+            buffer.writeBytes(bytes.extracting(start..<(start + target.path.count)))
+        }
+        if !target.query.isEmpty {
+            let start = range.start + target.query.start
+            buffer.writeBytes(bytes.extracting(start..<(start + target.query.count)))
+        }
+    }
+
+    private func writeOtherCookies(_ head: borrowing RequestHead, into buffer: inout ByteBuffer) {
+        let bytes = head.bytes.readableBytesUInt8Span
+        var hasWritten = false
+        for field in head.fields where field.name == .cookie {
+            hasWritten = exchange.context.tables.cookie.writeOthers(
+                of: field, from: bytes, into: &buffer, hasWritten: hasWritten)
+        }
+        if hasWritten { buffer.writeStaticString("\r\n") }
+    }
+
+    /// Who the request is for (RFC 7239; RFC 9110 §7.6.3). A stranger's word has been dropped, a trusted peer's stands.
+    private func writeForwarding(_ bytes: RawSpan, into buffer: inout ByteBuffer) {
+        let peer = exchange.peer
+        buffer.writeStaticString(exchange.protocolVersion == .http1_0 ? "Via: 1.0 cloakroom\r\n" : "Via: 1.1 cloakroom\r\n")
+        buffer.writeBytes(peer.forwardedForLine)
+        if !exchange.marks.keepsForwardedProto { buffer.writeBytes(peer.forwardedProtoLine) }
+        buffer.writeBytes(peer.forwardedPrefix)
+        if let host = exchange.hostRange {
+            let host = bytes.extracting(host.start..<host.end)
+            buffer.writeStaticString(";host=\"")
+            buffer.writeBytes(host)
+            buffer.writeStaticString("\"\r\n")
+            if !exchange.marks.keepsForwardedHost {
+                buffer.writeStaticString("X-Forwarded-Host: ")
+                buffer.writeBytes(host)
+                buffer.writeStaticString("\r\n")
+            }
+        } else {
+            buffer.writeStaticString("\r\n")
+        }
+    }
+
+    private func writeTrace(_ bytes: RawSpan, into buffer: inout ByteBuffer) {
+        buffer.writeStaticString("X-Request-Id: ")
+        exchange.record.requestID.writeHex(into: &buffer)
+        if let context = exchange.trace.outgoing {
+            buffer.writeStaticString("\r\ntraceparent: ")
+            let text = context.traceparent
+            buffer.writeBytes(text.span.bytes)
+        }
+        if let state = exchange.trace.state {
+            buffer.writeStaticString("\r\ntracestate: ")
+            buffer.writeBytes(bytes.extracting(state.start..<state.end))
+        }
+        buffer.writeStaticString("\r\n")
+    }
+}
+
+extension ByteBuffer {
+    /// Copies the lines of all fields that are not dropped, each run of them in one piece.
+    /// - Parameter end: Offset of the empty line.
+    mutating func writeKeptLines(of fields: [FieldIndex], _ bytes: RawSpan, end: Int) {
+        guard let first = fields.first else { return }
+        var runStart = Int(first.nameStart)
+        for index in fields.indices where fields[index].isDropped {
+            let start = Int(fields[index].nameStart)
+            if start > runStart { writeBytes(bytes.extracting(runStart..<start)) }
+            runStart = index + 1 < fields.count ? Int(fields[index + 1].nameStart) : end
+        }
+        if end > runStart { writeBytes(bytes.extracting(runStart..<end)) }
+    }
+}
+
+extension Identifier128 {
+    /// Writes the 32 digits.
+    func writeHex(into buffer: inout ByteBuffer) {
+        for word in [high, low] { Self.digits(of: word) { buffer.writeInteger($0) } }
+    }
+
+    /// Appends the 32 digits.
+    func appendHex(to bytes: inout [UInt8]) {
+        for word in [high, low] { Self.digits(of: word) { bytes.append($0) } }
+    }
+
+    private static func digits(of word: UInt64, _ write: (UInt8) -> Void) {
+        var shift: UInt64 = 60
+        while true {
+            let nibble = UInt8(truncatingIfNeeded: word >> shift & 0xf)
+            write(nibble < 10 ? 0x30 + nibble : 0x57 + nibble)
+            if shift == 0 { return }
+            shift -= 4
+        }
+    }
+}

@@ -1,0 +1,142 @@
+/// A request method as telemetry tells them apart. Anything a client makes up is `_OTHER`, so that it cannot make series.
+public enum ExchangeMethod: UInt8, Sendable, CaseIterable {
+    /// The methods of RFC 9110 and RFC 5789, and everything else.
+    case get, head, post, put, delete, connect, options, trace, patch, other
+
+    /// Which method these bytes of a request line are; methods are case-sensitive (RFC 9110, section 9.1).
+    public init(_ bytes: Span<UInt8>) {
+        for method in Self.allCases where method != .other && method.matches(bytes) {
+            self = method
+            return
+        }
+        self = .other
+    }
+
+    /// The label `http_request_method`.
+    public var label: StaticString {
+        switch self {
+        case .get: "GET"
+        case .head: "HEAD"
+        case .post: "POST"
+        case .put: "PUT"
+        case .delete: "DELETE"
+        case .connect: "CONNECT"
+        case .options: "OPTIONS"
+        case .trace: "TRACE"
+        case .patch: "PATCH"
+        case .other: "_OTHER"
+        }
+    }
+
+    private func matches(_ bytes: Span<UInt8>) -> Bool {
+        label.withUTF8Buffer { name in
+            guard name.count == bytes.count else { return false }
+            for index in bytes.indices where bytes[index] != name[index] { return false }
+            return true
+        }
+    }
+}
+
+/// How the request reached the gateway: the label `url_scheme`.
+public enum ExchangeScheme: UInt8, Sendable, CaseIterable {
+    /// In clear, or over TLS.
+    case http, https
+
+    /// The label's text.
+    public var label: StaticString {
+        switch self {
+        case .http: "http"
+        case .https: "https"
+        }
+    }
+}
+
+/// The label `network_protocol_version`.
+public enum ExchangeProtocolVersion: UInt8, Sendable, CaseIterable {
+    /// HTTP/1.0, HTTP/1.1 and HTTP/2.
+    case http1_0, http1_1, http2
+
+    /// The label's text.
+    public var label: StaticString {
+        switch self {
+        case .http1_0: "1.0"
+        case .http1_1: "1.1"
+        case .http2: "2"
+        }
+    }
+}
+
+/// The TLS version that the client and the gateway agreed on.
+public enum ExchangeTLSVersion: UInt8, Sendable, CaseIterable {
+    /// TLS 1.2 and TLS 1.3.
+    case tls1_2, tls1_3
+
+    /// The text in the access log.
+    public var label: StaticString {
+        switch self {
+        case .tls1_2: "1.2"
+        case .tls1_3: "1.3"
+        }
+    }
+}
+
+/// What the gateway decided about a request's right to pass.
+public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
+    /// Forwarded with a session, or on a public route.
+    case forwarded, `public`
+    /// Refused: no session, not allowed, or a forged cross-site request.
+    case unauthenticated, forbidden, csrfRejected
+    /// One of the gateway's own endpoints.
+    case own
+    /// It never came to a decision: no route, or a bad request.
+    case none
+
+    /// The label `decision`.
+    public var label: StaticString {
+        switch self {
+        case .forwarded: "forwarded"
+        case .public: "public"
+        case .unauthenticated: "unauthenticated"
+        case .forbidden: "forbidden"
+        case .csrfRejected: "csrf_rejected"
+        case .own: "own"
+        case .none: "none"
+        }
+    }
+
+    /// Whether it counts in `cloakroom_auth_decisions_total`.
+    var isAuthDecision: Bool {
+        switch self {
+        case .forwarded, .public, .unauthenticated, .forbidden, .csrfRejected: true
+        case .own, .none: false
+        }
+    }
+}
+
+/// Why an exchange failed: the label `error_type`. A closed list, so that no error text becomes a label.
+public enum ExchangeError: UInt8, Sendable, CaseIterable {
+    /// The client's side.
+    case clientClosed, requestTimeout, invalidRequest, bodyTooLarge
+    /// The upstream's side.
+    case upstreamUnreachable, upstreamTimeout, upstreamReset, upstreamInvalidResponse
+    /// Our side.
+    case overloaded, storeUnavailable, draining, internalError
+
+    /// The label's text.
+    public var label: StaticString {
+        switch self {
+        case .clientClosed: "client_closed"
+        case .requestTimeout: "request_timeout"
+        case .invalidRequest: "invalid_request"
+        case .bodyTooLarge: "body_too_large"
+        case .upstreamUnreachable: "upstream_unreachable"
+        case .upstreamTimeout: "upstream_timeout"
+        case .upstreamReset: "upstream_reset"
+        case .upstreamInvalidResponse: "upstream_invalid_response"
+        case .overloaded: "overloaded"
+        case .storeUnavailable: "store_unavailable"
+        case .draining: "draining"
+        case .internalError: "internal_error"
+        }
+    }
+}

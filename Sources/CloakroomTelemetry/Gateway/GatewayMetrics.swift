@@ -1,0 +1,118 @@
+/// The families that the gateway records, under the names and labels of OpenTelemetry's HTTP conventions in their
+/// Prometheus spelling. What is known in advance is exposed from the start with zero.
+///
+/// Methods that return a handle look it up under a lock: call them when a route table or a pool is made and keep the
+/// handle. Methods that record may be called at any time.
+public struct GatewayMetrics: Sendable {
+    let registry: PrometheusRegistry
+
+    /// Log lines that were dropped: `cloakroom_telemetry_dropped_total{signal="logs"}`.
+    public let droppedLogs: CounterHandle
+    /// Spans that were dropped: `cloakroom_telemetry_dropped_total{signal="traces"}`.
+    public let droppedTraces: CounterHandle
+    /// `cloakroom_sessions_active`.
+    public let sessionsActive: GaugeHandle
+
+    private let sessionsCreated: CounterHandle
+    private let sessionsEnded: [SessionEndReason: CounterHandle]
+    private let signIns: [SignInOutcome: CounterHandle]
+    private let signInDurations: [SignInOutcome: HistogramHandle]
+    private let signOuts: [SignOutKind: CounterHandle]
+
+    /// Registers the families.
+    public init(registry: PrometheusRegistry) {
+        self.registry = registry
+        droppedLogs = registry.counter(
+            PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "logs")])
+        droppedTraces = registry.counter(
+            PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "traces")])
+        sessionsActive = registry.gauge("cloakroom_sessions_active", help: "Sessions that are alive.")
+        sessionsCreated = registry.counter("cloakroom_sessions_created_total", help: "Sessions made by signing in.")
+        sessionsEnded = Self.handles { reason in
+            registry.counter(
+                "cloakroom_sessions_ended_total", help: "Sessions that ended, by reason.",
+                labels: [("reason", reason.rawValue)])
+        }
+        signIns = Self.handles { outcome in
+            registry.counter(
+                "cloakroom_sign_ins_total", help: "Attempts to sign in, by outcome.",
+                labels: [("outcome", outcome.rawValue)])
+        }
+        signInDurations = Self.handles { outcome in
+            registry.histogram(
+                "cloakroom_sign_in_duration_seconds", help: "Time that an attempt to sign in took, by outcome.",
+                labels: [("outcome", outcome.rawValue)])
+        }
+        signOuts = Self.handles { kind in
+            registry.counter(
+                "cloakroom_sign_outs_total", help: "Requests to sign out, by kind.", labels: [("kind", kind.rawValue)])
+        }
+    }
+
+    private static func handles<Label: CaseIterable & Hashable, Handle>(
+        _ make: (Label) -> Handle
+    ) -> [Label: Handle] {
+        Dictionary(uniqueKeysWithValues: Label.allCases.map { ($0, make($0)) })
+    }
+}
+
+extension GatewayMetrics {
+    /// An attempt to sign in has ended.
+    public func recordSignIn(_ outcome: SignInOutcome, durationNanoseconds: UInt64) {
+        signIns[outcome]?.increment()
+        signInDurations[outcome]?.record(nanoseconds: durationNanoseconds)
+    }
+
+    /// Somebody signed out.
+    public func recordSignOut(_ kind: SignOutKind) {
+        signOuts[kind]?.increment()
+    }
+
+    /// A session was made. ``sessionsActive`` is the store's to set.
+    public func recordSessionCreated() {
+        sessionsCreated.increment()
+    }
+
+    /// Sessions have ended.
+    public func recordSessionEnded(_ reason: SessionEndReason, count: Int = 1) {
+        sessionsEnded[reason]?.increment(by: Int64(count))
+    }
+}
+
+extension GatewayMetrics {
+    /// `cloakroom_upstream_connections`: one pool's connections in one state; pools add to it and take away from it.
+    public func upstreamConnections(upstream: String, state: UpstreamConnectionState) -> GaugeHandle {
+        registry.gauge(
+            "cloakroom_upstream_connections", help: "Connections to upstreams, by what they are doing.",
+            labels: [("upstream", upstream), ("state", state.rawValue)])
+    }
+
+    /// `cloakroom_upstream_pending_requests`: exchanges that wait for a connection.
+    public func upstreamPendingRequests(upstream: String) -> GaugeHandle {
+        registry.gauge(
+            "cloakroom_upstream_pending_requests", help: "Exchanges that wait for an upstream connection.",
+            labels: [("upstream", upstream)])
+    }
+
+    /// `cloakroom_upstream_retries_total`. The reason is a constant of the source, so that it is bounded.
+    public func upstreamRetries(upstream: String, reason: StaticString) -> CounterHandle {
+        registry.counter(
+            "cloakroom_upstream_retries_total", help: "Requests sent to an upstream again, by reason.",
+            labels: [("upstream", upstream), ("reason", reason.description)])
+    }
+
+    /// `cloakroom_wire_rejections_total`: requests that were refused as malformed. The kind is a constant of the source.
+    public func wireRejections(kind: StaticString) -> CounterHandle {
+        registry.counter(
+            "cloakroom_wire_rejections_total", help: "Requests refused because of their form, by what was wrong.",
+            labels: [("kind", kind.description)])
+    }
+
+    /// `cloakroom_build_info`, always 1.
+    func setBuildInfo(version: String, commit: String) {
+        registry.gauge(
+            "cloakroom_build_info", help: "The version that is running.",
+            labels: [("version", version), ("commit", commit)]
+        ).set(1)
+    }
+}

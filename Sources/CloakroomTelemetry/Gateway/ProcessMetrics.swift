@@ -1,0 +1,80 @@
+import Foundation
+import Glibc
+
+/// The `process_*` metrics that every Prometheus client has, read from `/proc` at each scrape. Where there is no
+/// `/proc`, they are simply not updated.
+struct ProcessMetrics: Sendable {
+    private let processorSeconds: FloatingPointCounterHandle
+    private let residentBytes: GaugeHandle
+    private let openDescriptors: GaugeHandle
+    private let maximumDescriptors: GaugeHandle
+    private let startTime: FloatingPointGaugeHandle
+
+    init(registry: PrometheusRegistry) {
+        processorSeconds = registry.floatingPointCounter(
+            "process_cpu_seconds_total", help: "User and system time spent, in seconds.")
+        residentBytes = registry.gauge("process_resident_memory_bytes", help: "Resident memory, in bytes.")
+        openDescriptors = registry.gauge("process_open_fds", help: "File descriptors that are open.")
+        maximumDescriptors = registry.gauge("process_max_fds", help: "File descriptors that may be open.")
+        startTime = registry.floatingPointGauge(
+            "process_start_time_seconds", help: "When the process started, in seconds since 1970.")
+    }
+
+    func update() {
+        if let text = Self.read("/proc/self/stat"), let status = ProcessStatus(text) {
+            let ticks = Double(sysconf(Int32(_SC_CLK_TCK)))
+            processorSeconds.set(total: Double(status.processorTicks) / ticks)
+            residentBytes.set(status.residentPages * Int64(sysconf(Int32(_SC_PAGESIZE))))
+            if let system = Self.read("/proc/stat"), let boot = Self.bootTime(system) {
+                startTime.set(Double(boot) + Double(status.startTicks) / ticks)
+            }
+        }
+        if let entries = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd") {
+            openDescriptors.set(Int64(entries.count))
+        }
+        if let limits = Self.read("/proc/self/limits"), let maximum = Self.descriptorLimit(limits) {
+            maximumDescriptors.set(maximum)
+        }
+    }
+
+    /// Seconds since 1970 at which the machine started, out of `/proc/stat`.
+    static func bootTime(_ text: String) -> Int64? {
+        text.split(separator: "\n").first { $0.hasPrefix("btime ") }.flatMap { Int64($0.dropFirst(6)) }
+    }
+
+    /// The soft limit on descriptors, out of `/proc/self/limits`; `nil` when there is none.
+    static func descriptorLimit(_ text: String) -> Int64? {
+        let name = "Max open files"
+        return text.split(separator: "\n").first { $0.hasPrefix(name) }
+            .flatMap { $0.dropFirst(name.count).split(separator: " ").first }
+            .flatMap { Int64($0) }
+    }
+
+    private static func read(_ path: String) -> String? {
+        guard let file = FileHandle(forReadingAtPath: path), let data = try? file.readToEnd() else { return nil }
+        return String(decoding: data, as: UTF8.self)
+    }
+}
+
+/// The fields of `/proc/self/stat` that are of interest (proc_pid_stat(5)).
+struct ProcessStatus: Equatable {
+    /// User and system time, in clock ticks.
+    let processorTicks: UInt64
+    /// When the process started, in clock ticks since boot.
+    let startTicks: UInt64
+    /// Resident memory, in pages.
+    let residentPages: Int64
+
+    /// The second field is the program's name in parentheses and may itself hold blanks and parentheses, so counting
+    /// starts after the last one.
+    init?(_ text: String) {
+        guard let end = text.lastIndex(of: ")") else { return nil }
+        let fields = text[text.index(after: end)...].split(whereSeparator: \.isWhitespace)
+        guard fields.count > 21, let user = UInt64(fields[11]), let system = UInt64(fields[12]),
+            let start = UInt64(fields[19]), let resident = Int64(fields[21])
+        else { return nil }
+        processorTicks = user &+ system
+        startTicks = start
+        residentPages = resident
+    }
+}

@@ -1,0 +1,35 @@
+/// The upper bounds of a histogram. Values are kept as whole ticks, so that recording needs no floating point;
+/// `ticksPerUnit` turns them into the unit that is exposed.
+struct HistogramBuckets: Sendable, Equatable {
+    /// One slot is needed beyond the bounds, for what is larger than all of them.
+    static let slots = 16
+
+    /// Inclusive upper bounds in ticks, ascending; fewer than `slots`.
+    let bounds: [UInt64]
+    /// The same bounds as the text of the `le` label.
+    let boundTexts: [String]
+    let ticksPerUnit: Double
+
+    private init(_ bounds: [(ticks: UInt64, text: String)], ticksPerUnit: Double) {
+        self.bounds = bounds.map(\.ticks)
+        self.boundTexts = bounds.map(\.text)
+        self.ticksPerUnit = ticksPerUnit
+    }
+
+    /// Durations: nanoseconds, exposed as seconds; the advice of OpenTelemetry's HTTP conventions.
+    static let seconds = HistogramBuckets(
+        [
+            (5_000_000, "0.005"), (10_000_000, "0.01"), (25_000_000, "0.025"), (50_000_000, "0.05"),
+            (75_000_000, "0.075"), (100_000_000, "0.1"), (250_000_000, "0.25"), (500_000_000, "0.5"),
+            (750_000_000, "0.75"), (1_000_000_000, "1"), (2_500_000_000, "2.5"), (5_000_000_000, "5"),
+            (7_500_000_000, "7.5"), (10_000_000_000, "10"),
+        ], ticksPerUnit: 1_000_000_000)
+
+    /// Numbers of unknown meaning that libraries record: powers of ten, kept in thousandths.
+    static let magnitudes = HistogramBuckets(
+        [
+            (1_000, "1"), (10_000, "10"), (100_000, "100"), (1_000_000, "1000"), (10_000_000, "10000"),
+            (100_000_000, "100000"), (1_000_000_000, "1e+06"), (10_000_000_000, "1e+07"),
+            (100_000_000_000, "1e+08"), (1_000_000_000_000, "1e+09"),
+        ], ticksPerUnit: 1_000)
+}

@@ -1,0 +1,50 @@
+/// The handle that stands behind a series.
+enum SeriesHandle: Sendable {
+    case counter(CounterHandle)
+    case floatingPointCounter(FloatingPointCounterHandle)
+    case gauge(GaugeHandle)
+    case floatingPointGauge(FloatingPointGaugeHandle)
+    case histogram(HistogramHandle)
+
+    var object: AnyObject {
+        switch self {
+        case .counter(let handle): handle
+        case .floatingPointCounter(let handle): handle
+        case .gauge(let handle): handle
+        case .floatingPointGauge(let handle): handle
+        case .histogram(let handle): handle
+        }
+    }
+
+    var value: SampleValue {
+        switch self {
+        case .counter(let handle): .whole(handle.value)
+        case .floatingPointCounter(let handle): .fraction(handle.value)
+        case .gauge(let handle): .whole(handle.value)
+        case .floatingPointGauge(let handle): .fraction(handle.value)
+        case .histogram(let handle): .histogram(handle.snapshot())
+        }
+    }
+}
+
+extension SeriesHandle {
+    /// Whether the caller who asked for `other` can use this one. Two histograms of different units cannot be one.
+    func isSameForm(as other: SeriesHandle) -> Bool {
+        switch (self, other) {
+        case (.counter, .counter), (.floatingPointCounter, .floatingPointCounter), (.gauge, .gauge),
+            (.floatingPointGauge, .floatingPointGauge):
+            true
+        case (.histogram(let one), .histogram(let two)):
+            one.buckets == two.buckets
+        default:
+            false
+        }
+    }
+}
+
+/// All series of one name.
+struct MetricFamily: Sendable {
+    let help: String
+    let kind: MetricKind
+    var series: [LabelSet: SeriesHandle] = [:]
+}

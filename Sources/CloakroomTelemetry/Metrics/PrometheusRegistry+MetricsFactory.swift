@@ -1,0 +1,74 @@
+public import Metrics
+import Synchronization
+
+/// What libraries record through swift-metrics. Names are fitted to Prometheus' rules: counters end in `_total`, timers
+/// are histograms in seconds, meters and plain recorders are gauges, aggregating recorders are histograms over powers of
+/// ten.
+extension PrometheusRegistry: MetricsFactory {
+    /// A counter, `_total`.
+    public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+        counter(MetricName.metric(label, suffix: "_total"), help: Self.libraryHelp(label), labels: dimensions)
+    }
+
+    /// A counter with fractions, `_total`.
+    public func makeFloatingPointCounter(
+        label: String, dimensions: [(String, String)]
+    ) -> any FloatingPointCounterHandler {
+        floatingPointCounter(
+            MetricName.metric(label, suffix: "_total"), help: Self.libraryHelp(label), labels: dimensions)
+    }
+
+    /// A gauge.
+    public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+        floatingPointGauge(label, help: Self.libraryHelp(label), labels: dimensions)
+    }
+
+    /// A histogram when the recorder aggregates, otherwise a gauge that shows the last value.
+    public func makeRecorder(
+        label: String, dimensions: [(String, String)], aggregate: Bool
+    ) -> any RecorderHandler {
+        let help = Self.libraryHelp(label)
+        return aggregate
+            ? histogram(label, help: help, labels: dimensions, buckets: .magnitudes)
+            : floatingPointGauge(label, help: help, labels: dimensions)
+    }
+
+    /// A histogram in seconds, `_seconds`.
+    public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+        histogram(MetricName.metric(label, suffix: "_seconds"), help: Self.libraryHelp(label), labels: dimensions)
+    }
+
+    /// Takes the series off the exposition.
+    public func destroyCounter(_ handler: any CounterHandler) { remove(handler) }
+
+    /// Takes the series off the exposition.
+    public func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { remove(handler) }
+
+    /// Takes the series off the exposition.
+    public func destroyMeter(_ handler: any MeterHandler) { remove(handler) }
+
+    /// Takes the series off the exposition.
+    public func destroyRecorder(_ handler: any RecorderHandler) { remove(handler) }
+
+    /// Takes the series off the exposition.
+    public func destroyTimer(_ handler: any TimerHandler) { remove(handler) }
+
+    private func remove(_ handler: AnyObject) {
+        guard handler !== dropped else { return }
+        state.withLock { state in
+            for (name, family) in state.families {
+                guard let labels = family.series.first(where: { $0.value.object === handler })?.key else { continue }
+                state.families[name]?.series[labels] = nil
+                if family.series.count == 1 {
+                    state.families[name] = nil
+                    state.sampleNames.subtract(Self.sampleNames(name, family.kind))
+                }
+                return
+            }
+        }
+    }
+
+    private static func libraryHelp(_ label: String) -> String {
+        "Recorded by a library as \(label)."
+    }
+}

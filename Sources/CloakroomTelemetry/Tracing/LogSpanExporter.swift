@@ -1,0 +1,110 @@
+import Tracing
+
+/// Writes every finished span as one JSON line to the log, so that spans can be read without a collector.
+public struct LogSpanExporter: SpanExporter {
+    private let writer: LogWriter
+
+    /// - Parameter writer: where the lines go.
+    public init(writer: LogWriter) {
+        self.writer = writer
+    }
+
+    /// Renders and submits the line.
+    public func export(_ span: FinishedSpan) {
+        var line = LineBuffer(reserving: 512)
+        Self.append(span, to: &line)
+        writer.submit(bytes: line.bytes, lines: 1)
+    }
+
+    private static func append(_ span: FinishedSpan, to line: inout LineBuffer) {
+        var timestamp = TimestampRenderer()
+        line.append("{\"time\":\"")
+        timestamp.append(Int64(clamping: span.startNanoseconds), to: &line)
+        line.append("\",\"logger\":\"span\",\"name\":")
+        line.append(json: span.name)
+        line.append(",\"kind\":\"")
+        line.append(name(of: span.kind))
+        line.append("\",\"trace_id\":\"")
+        line.appendHex(span.context.traceID)
+        line.append("\",\"span_id\":\"")
+        line.appendHex(span.context.spanID)
+        if let parent = span.parentSpanID {
+            line.append("\",\"parent_span_id\":\"")
+            line.appendHex(parent)
+        }
+        line.append("\",\"duration_ms\":")
+        let duration = span.endNanoseconds > span.startNanoseconds ? span.endNanoseconds - span.startNanoseconds : 0
+        line.append(milliseconds: duration)
+        if let status = span.status {
+            line.append(status.code == .error ? ",\"status\":\"error\"" : ",\"status\":\"ok\"")
+        }
+        append(span.attributes, to: &line)
+        append(events: span.events, to: &line)
+        append(links: span.links, to: &line)
+        line.append("}\n")
+    }
+
+    private static func append(_ attributes: SpanAttributes, to line: inout LineBuffer) {
+        guard !attributes.isEmpty else { return }
+        var sorted: [(String, SpanAttribute)] = []
+        attributes.forEach { sorted.append(($0, $1)) }
+        sorted.sort { $0.0 < $1.0 }
+        line.append(",\"attributes\":{")
+        for (index, (name, value)) in sorted.enumerated() {
+            if index > 0 { line.append(",") }
+            line.append(json: name)
+            line.append(":")
+            append(value, to: &line)
+        }
+        line.append("}")
+    }
+
+    private static func append(_ value: SpanAttribute, to line: inout LineBuffer) {
+        switch value {
+        case .int32(let number): line.append(decimal: Int64(number))
+        case .int64(let number): line.append(decimal: number)
+        case .double(let number): line.append(json: number)
+        case .bool(let flag): line.append(flag ? "true" : "false")
+        case .string(let text): line.append(json: text)
+        case .stringConvertible(let value): line.append(json: value.description)
+        case .stringArray(let texts): append(list: texts, to: &line)
+        case .int32Array(let numbers): append(list: numbers.map(\.description), to: &line)
+        case .int64Array(let numbers): append(list: numbers.map(\.description), to: &line)
+        case .doubleArray(let numbers): append(list: numbers.map(\.description), to: &line)
+        case .boolArray(let flags): append(list: flags.map(\.description), to: &line)
+        case .stringConvertibleArray(let values): append(list: values.map(\.description), to: &line)
+        default: line.append("null")
+        }
+    }
+
+    private static func append(events: [SpanEvent], to line: inout LineBuffer) {
+        guard !events.isEmpty else { return }
+        line.append(",\"events\":")
+        append(list: events.map(\.name), to: &line)
+    }
+
+    private static func append(links: [TraceContext], to line: inout LineBuffer) {
+        guard !links.isEmpty else { return }
+        line.append(",\"links\":")
+        append(list: links.map(\.traceparentText), to: &line)
+    }
+
+    private static func append(list texts: [String], to line: inout LineBuffer) {
+        line.append("[")
+        for (index, text) in texts.enumerated() {
+            if index > 0 { line.append(",") }
+            line.append(json: text)
+        }
+        line.append("]")
+    }
+
+    private static func name(of kind: SpanKind) -> StaticString {
+        switch kind {
+        case .server: "server"
+        case .client: "client"
+        case .producer: "producer"
+        case .consumer: "consumer"
+        case .internal: "internal"
+        }
+    }
+}

@@ -1,0 +1,65 @@
+/// Which traces are recorded; the samplers of OpenTelemetry's SDK, under the names of `OTEL_TRACES_SAMPLER`.
+public struct TraceSampler: Sendable, Equatable {
+    enum Root: Sendable, Equatable {
+        case alwaysOn
+        case alwaysOff
+        /// Traces whose id's lower 63 bits are below this are recorded.
+        case below(UInt64)
+    }
+
+    private let root: Root
+    /// Whether a parent's decision goes before ours.
+    private let followsParent: Bool
+
+    private init(_ root: Root, followsParent: Bool) {
+        self.root = root
+        self.followsParent = followsParent
+    }
+
+    /// Records every trace.
+    public static let alwaysOn = TraceSampler(.alwaysOn, followsParent: false)
+    /// Records no trace.
+    public static let alwaysOff = TraceSampler(.alwaysOff, followsParent: false)
+
+    /// Records this part of all traces, from 0 to 1; what lies outside is brought inside, NaN is 0. The decision depends
+    /// on the trace id alone, so that all who take part in a trace decide alike.
+    public static func traceIDRatio(_ ratio: Double) -> TraceSampler {
+        if ratio >= 1 { return TraceSampler(.below(1 << 63), followsParent: false) }
+        guard ratio > 0 else { return TraceSampler(.below(0), followsParent: false) }
+        return TraceSampler(.below(UInt64(ratio * 0x1p63)), followsParent: false)
+    }
+
+    /// Does as the parent did; without a parent, as this sampler would.
+    public var parentBased: TraceSampler { TraceSampler(root, followsParent: true) }
+
+    /// The sampler of an `OTEL_TRACES_SAMPLER` value and its `…_ARG`; `nil` for a name that is not known or an argument
+    /// that is not a number from 0 to 1. Without an argument the ratio is 1.
+    public init?(name: String, argument: String? = nil) {
+        let prefix = "parentbased_"
+        let rootName = name.hasPrefix(prefix) ? String(name.dropFirst(prefix.count)) : name
+        let sampler: TraceSampler
+        switch rootName {
+        case "always_on": sampler = .alwaysOn
+        case "always_off": sampler = .alwaysOff
+        case "traceidratio":
+            guard let ratio = argument.map({ Double($0) }) ?? 1, (0...1).contains(ratio) else { return nil }
+            sampler = .traceIDRatio(ratio)
+        default: return nil
+        }
+        self = name.hasPrefix(prefix) ? sampler.parentBased : sampler
+    }
+
+    /// Whether to record a trace.
+    ///
+    /// - Parameters:
+    ///   - traceID: the trace; the lower 64 bits decide a ratio, without the last of them, as the other SDKs have it.
+    ///   - parent: what the request continues, if anything.
+    public func isSampled(traceID: Identifier128, parent: TraceContext?) -> Bool {
+        if followsParent, let parent { return parent.isSampled }
+        switch root {
+        case .alwaysOn: return true
+        case .alwaysOff: return false
+        case .below(let bound): return traceID.low >> 1 < bound
+        }
+    }
+}

@@ -1,0 +1,80 @@
+public import Tracing
+
+/// swift-distributed-tracing on W3C Trace Context. Ended spans that are sampled go to the exporter; the others cost one
+/// object and carry their context on.
+public struct W3CTracer: Tracer {
+    private static let traceparentField = "traceparent"
+    private static let tracestateField = "tracestate"
+
+    private let sampler: TraceSampler
+    private let exporter: any SpanExporter
+    private let ids: TraceIDSource
+
+    /// Makes a tracer.
+    public init(sampler: TraceSampler, exporter: any SpanExporter, ids: TraceIDSource = TraceIDSource()) {
+        self.sampler = sampler
+        self.exporter = exporter
+        self.ids = ids
+    }
+
+    /// The context of a new span below `parent`, or of a new trace.
+    public func childContext(of parent: TraceContext?) -> TraceContext {
+        let traceID = parent?.traceID ?? ids.next128()
+        // Our own ids are random; what a parent said of its trace id stays.
+        let random = parent.map { $0.flags & TraceContext.randomFlag } ?? TraceContext.randomFlag
+        let sampled = sampler.isSampled(traceID: traceID, parent: parent) ? TraceContext.sampledFlag : 0
+        return TraceContext(traceID: traceID, spanID: ids.next64(), flags: random | sampled)
+    }
+
+    /// Starts a span below the context's trace, or a new trace if it has none.
+    public func startSpan<Instant: TracerInstant>(
+        _ operationName: String, context: @autoclosure () -> ServiceContext, ofKind kind: SpanKind,
+        at instant: @autoclosure () -> Instant, function: String, file fileID: String, line: UInt
+    ) -> W3CSpan {
+        var context = context()
+        let parent = context.traceContext
+        let child = childContext(of: parent)
+        context.traceContext = child
+        let start = instant().nanosecondsSinceEpoch
+        let span = FinishedSpan(
+            name: operationName, kind: kind, context: child, parentSpanID: parent.flatMap { $0.spanID == 0 ? nil : $0.spanID }, startNanoseconds: start,
+            endNanoseconds: start)
+        return W3CSpan(span, context: context, exporter: exporter)
+    }
+
+    /// Exporters deliver by themselves.
+    public func forceFlush() {}
+
+    /// Takes `traceparent` and `tracestate` from a carrier. An invalid `traceparent` is as good as none, and without one
+    /// there is no `tracestate` (W3C Trace Context, section 4.3).
+    public func extract<Carrier, Extract: Extractor>(
+        _ carrier: Carrier, into context: inout ServiceContext, using extractor: Extract
+    ) where Extract.Carrier == Carrier {
+        guard let text = extractor.extract(key: Self.traceparentField, from: carrier),
+            let parent = TraceContext(traceparent: text.utf8.span)
+        else { return }
+        context.traceContext = parent
+        context.traceState = extractor.extract(key: Self.tracestateField, from: carrier).flatMap { state in
+            Self.isAcceptable(tracestate: state) ? state : nil
+        }
+    }
+
+    /// Puts `traceparent` and `tracestate` into a carrier.
+    public func inject<Carrier, Inject: Injector>(
+        _ context: ServiceContext, into carrier: inout Carrier, using injector: Inject
+    ) where Inject.Carrier == Carrier {
+        guard let trace = context.traceContext else { return }
+        injector.inject(trace.traceparentText, forKey: Self.traceparentField, into: &carrier)
+        if let state = context.traceState {
+            injector.inject(state, forKey: Self.tracestateField, into: &carrier)
+        }
+    }
+
+    /// It is passed on as it came, so it must be fit for a header: visible ASCII, and no longer than the 512 bytes that
+    /// everybody has to support.
+    private static func isAcceptable(tracestate: String) -> Bool {
+        let bytes = tracestate.utf8
+        return !bytes.isEmpty && bytes.count <= 512
+            && bytes.allSatisfy { (0x20...0x7e).contains($0) || $0 == UInt8(ascii: "\t") }
+    }
+}

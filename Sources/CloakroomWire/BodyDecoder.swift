@@ -1,0 +1,74 @@
+public import NIOCore
+
+/// Takes a body out of its framing, from bytes that come in whatever pieces.
+public struct BodyDecoder: Sendable {
+    /// What the next step gave.
+    public enum Step: Sendable, Equatable {
+        /// Some of the body.
+        case data(ByteBuffer)
+        /// The body is over. What is left in the buffer belongs to the next message.
+        case end
+        /// Nothing without more bytes.
+        case needsMore
+    }
+
+    private enum State {
+        case done
+        case length(Int)
+        case chunked(ChunkDecoder)
+        case untilClose
+    }
+
+    private var state: State
+
+    /// Makes a decoder for one body.
+    public init(_ framing: BodyFraming) {
+        switch framing {
+        case .none: state = .done
+        case .length(let length): state = .length(length)
+        case .chunked: state = .chunked(ChunkDecoder())
+        case .untilClose: state = .untilClose
+        }
+    }
+
+    /// Whether the body is over, without looking at more bytes.
+    public var isDone: Bool {
+        if case .done = state { return true }
+        return false
+    }
+
+    /// Takes the next piece of body from the front of the buffer.
+    /// - Throws: ``WireError`` if the framing is broken. The decoder is of no use after that.
+    public mutating func next(_ buffer: inout ByteBuffer) throws(WireError) -> Step {
+        switch state {
+        case .done:
+            return .end
+        case .length(let remaining):
+            let count = min(remaining, buffer.readableBytes)
+            guard count > 0, let slice = buffer.readSlice(length: count) else { return .needsMore }
+            state = count == remaining ? .done : .length(remaining - count)
+            return .data(slice)
+        case .untilClose:
+            guard buffer.readableBytes > 0, let slice = buffer.readSlice(length: buffer.readableBytes) else {
+                return .needsMore
+            }
+            return .data(slice)
+        case .chunked(var chunks):
+            let step = try chunks.next(&buffer)
+            state = step == .end ? .done : .chunked(chunks)
+            return step
+        }
+    }
+
+    /// The connection was closed by the peer.
+    /// - Returns: Whether the body was complete with that.
+    public mutating func close() -> Bool {
+        switch state {
+        case .done: return true
+        case .untilClose:
+            state = .done
+            return true
+        case .length, .chunked: return false
+        }
+    }
+}

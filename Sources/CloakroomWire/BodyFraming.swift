@@ -1,0 +1,116 @@
+import NIOCore
+
+/// How the end of a body is known (RFC 9112 §6.3).
+public enum BodyFraming: Sendable, Equatable {
+    /// There is none.
+    case none
+    /// So many bytes; never 0.
+    case length(Int)
+    /// The chunked transfer coding.
+    case chunked
+    /// All until the connection is closed: responses only.
+    case untilClose
+}
+
+extension BodyFraming {
+    /// The framing of a request's body.
+    /// - Throws: ``WireError`` for whatever two readers could understand differently.
+    public static func of(_ head: borrowing RequestHead) throws(WireError) -> BodyFraming {
+        switch try FramingFields(head.fields, head.bytes.readableBytesUInt8Span, minorVersion: head.minorVersion) {
+        case .absent: .none
+        case .length(let length): length == 0 ? .none : .length(length)
+        case .chunked: .chunked
+        }
+    }
+
+    /// The framing of a response's body.
+    /// - Parameter isToHead: Whether it answers a `HEAD` request.
+    /// - Throws: ``WireError`` for whatever two readers could understand differently.
+    public static func of(_ head: borrowing ResponseHead, isToHead: Bool) throws(WireError) -> BodyFraming {
+        let fields = try FramingFields(
+            head.fields, head.bytes.readableBytesUInt8Span, minorVersion: head.minorVersion)
+        if isToHead || head.status < 200 || head.status == 204 || head.status == 304 { return .none }
+        switch fields {
+        case .absent: return .untilClose
+        case .length(let length): return length == 0 ? .none : .length(length)
+        case .chunked: return .chunked
+        }
+    }
+}
+
+/// What the fields of a message say about its framing.
+private enum FramingFields {
+    case absent
+    case length(Int)
+    case chunked
+
+    init(_ fields: [FieldIndex], _ bytes: Span<UInt8>, minorVersion: UInt8) throws(WireError) {
+        var length: Int?
+        var isChunked = false
+        for field in fields {
+            if field.name == .contentLength {
+                guard length == nil, let value = Self.decimal(bytes, field.valueRange) else { throw .contentLength }
+                length = value
+            } else if field.name == .transferEncoding {
+                guard minorVersion == 1, !isChunked else { throw .transferCoding }
+                try Self.checkChunked(bytes, field.valueRange)
+                isChunked = true
+            }
+        }
+        switch (length, isChunked) {
+        case (.some, true): throw .lengthAndCoding
+        case (.some(let length), false): self = .length(length)
+        case (nil, true): self = .chunked
+        case (nil, false): self = .absent
+        }
+    }
+
+    /// Digits and nothing else, at most 18 of them: less than `Int.max`.
+    private static func decimal(_ bytes: Span<UInt8>, _ range: ByteRange) -> Int? {
+        guard range.count >= 1, range.count <= 18 else { return nil }
+        var value = 0
+        for index in range.start..<range.end {
+            guard let digit = Byte.decimal(bytes[index]) else { return nil }
+            value = value * 10 + digit
+        }
+        return value
+    }
+
+    /// `chunked` alone is understood. Before it any other coding, and any other coding alone, is not supported here;
+    /// behind it, or twice, it is malformed.
+    private static func checkChunked(_ bytes: Span<UInt8>, _ range: ByteRange) throws(WireError) {
+        if isChunked(bytes, range.start, range.end) { return }
+        var start = range.start
+        var seenChunked = false
+        while start <= range.end {
+            var end = start
+            while end < range.end, bytes[end] != 0x2c { end += 1 }
+            var first = start
+            var last = end
+            while first < last, Byte.isBlank(bytes[first]) { first += 1 }
+            while last > first, Byte.isBlank(bytes[last - 1]) { last -= 1 }
+            if seenChunked { throw .transferCoding }
+            if isChunked(bytes, first, last) {
+                seenChunked = true
+            } else if first == last || !isCoding(bytes, first, last) {
+                throw .transferCoding
+            }
+            start = end + 1
+        }
+        throw .unknownCoding
+    }
+
+    private static func isChunked(_ bytes: Span<UInt8>, _ start: Int, _ end: Int) -> Bool {
+        guard end - start == 7 else { return false }
+        // "chunked" packed into one word, lower case.
+        let expected: UInt64 = 0x63_68_75_6e_6b_65_64
+        var word: UInt64 = 0
+        for index in start..<end { word = word << 8 | UInt64(bytes[index] | 0x20) }
+        return word == expected
+    }
+
+    private static func isCoding(_ bytes: Span<UInt8>, _ start: Int, _ end: Int) -> Bool {
+        for index in start..<end where !Byte.isToken(bytes[index]) { return false }
+        return true
+    }
+}

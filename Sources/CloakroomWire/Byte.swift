@@ -1,0 +1,50 @@
+/// Bytes by their meaning in HTTP (RFC 9110 §5.5, §5.6).
+enum Byte {
+    static let cr: UInt8 = 0x0d
+    static let lf: UInt8 = 0x0a
+    static let space: UInt8 = 0x20
+    static let tab: UInt8 = 0x09
+    static let colon: UInt8 = 0x3a
+    static let semicolon: UInt8 = 0x3b
+    static let period: UInt8 = 0x2e
+    static let delete: UInt8 = 0x7f
+
+    /// Whether the byte may stand in a token.
+    @inline(__always)
+    static func isToken(_ byte: UInt8) -> Bool {
+        // Bit n of a mask says whether byte n (or 64 + n) is a token character.
+        let low: UInt64 = 0x03ff_6cfa_0000_0000
+        let high: UInt64 = 0x57ff_ffff_c7ff_fffe
+        if byte < 64 { return low >> UInt64(byte) & 1 != 0 }
+        return byte < 128 && high >> UInt64(byte - 64) & 1 != 0
+    }
+
+    /// Whether the byte may stand in a field value: visible, blank, or not ASCII.
+    @inline(__always)
+    static func isFieldText(_ byte: UInt8) -> Bool {
+        (byte >= 0x20 && byte != 0x7f) || byte == 0x09
+    }
+
+    /// Whether the byte is optional white space.
+    @inline(__always)
+    static func isBlank(_ byte: UInt8) -> Bool {
+        byte == 0x20 || byte == 0x09
+    }
+
+    /// The value of a decimal digit.
+    @inline(__always)
+    static func decimal(_ byte: UInt8) -> Int? {
+        byte >= 0x30 && byte <= 0x39 ? Int(byte) - 0x30 : nil
+    }
+
+    /// The value of a hexadecimal digit.
+    @inline(__always)
+    static func hexadecimal(_ byte: UInt8) -> UInt64? {
+        switch byte {
+        case 0x30...0x39: UInt64(byte - 0x30)
+        case 0x41...0x46: UInt64(byte - 0x41 + 10)
+        case 0x61...0x66: UInt64(byte - 0x61 + 10)
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,236 @@
+public import NIOCore
+
+/// Reads heads of HTTP/1.1 messages, strictly, from bytes that come in whatever pieces (RFC 9112 §2 to §5).
+///
+/// It is fed the same buffer, grown at its end, until the head is complete. Lines that are done are not read again, and
+/// every check happens in the order of the bytes: where the pieces were cut makes no difference to what comes out.
+public struct HeadParser: Sendable {
+    /// What has been read so far.
+    private enum Progress {
+        case startLine
+        case fields
+    }
+
+    private let limits: HeadLimits
+    private let names = KnownFieldTable.shared
+    private var progress = Progress.startLine
+    /// Offset of the line that is read next, from the reader index.
+    private var lineStart = 0
+
+    /// Makes a parser for one connection.
+    public init(limits: HeadLimits) {
+        self.limits = limits
+    }
+
+    /// Whether part of a head has been read.
+    public var isInHead: Bool { progress != .startLine }
+
+    /// Reads a request head from the front of the buffer.
+    /// - Parameter head: Reset by the caller; complete only when the call returns `true`.
+    /// - Returns: Whether the head is complete; its bytes are then gone from the buffer. Otherwise call again with more.
+    /// - Throws: ``WireError`` if it never can be. The parser is of no use after that.
+    public mutating func parse(_ buffer: inout ByteBuffer, into head: inout RequestHead) throws(WireError) -> Bool {
+        if progress == .startLine {
+            try skipEmptyLines(&buffer)
+            guard try parseRequestLine(buffer.readableBytesUInt8Span, into: &head) else { return false }
+            progress = .fields
+        }
+        guard let end = try parseFields(buffer.readableBytesUInt8Span, into: &head.fields) else { return false }
+        finish(&buffer, count: end, into: &head.bytes)
+        return true
+    }
+
+    /// Reads a response head from the front of the buffer. Parameters, result and errors as for a request.
+    public mutating func parse(_ buffer: inout ByteBuffer, into head: inout ResponseHead) throws(WireError) -> Bool {
+        if progress == .startLine {
+            guard try parseStatusLine(buffer.readableBytesUInt8Span, into: &head) else { return false }
+            progress = .fields
+        }
+        guard let end = try parseFields(buffer.readableBytesUInt8Span, into: &head.fields) else { return false }
+        finish(&buffer, count: end, into: &head.bytes)
+        return true
+    }
+
+    private mutating func finish(_ buffer: inout ByteBuffer, count: Int, into bytes: inout ByteBuffer) {
+        if let slice = buffer.readSlice(length: count) { bytes = slice }
+        progress = .startLine
+        lineStart = 0
+    }
+
+    /// Empty lines before a request line are skipped (RFC 9112 §2.2), as many as a head may have bytes.
+    private func skipEmptyLines(_ buffer: inout ByteBuffer) throws(WireError) {
+        while let first = buffer.getInteger(at: buffer.readerIndex, as: UInt8.self) {
+            guard first != Byte.lf else { throw .lineEnd }
+            guard first == Byte.cr,
+                let second = buffer.getInteger(at: buffer.readerIndex + 1, as: UInt8.self)
+            else { return }
+            guard second == Byte.lf else { throw .lineEnd }
+            buffer.moveReaderIndex(forwardBy: 2)
+        }
+    }
+}
+
+// MARK: - Start lines
+
+extension HeadParser {
+    private mutating func parseRequestLine(_ bytes: Span<UInt8>, into head: inout RequestHead) throws(WireError) -> Bool {
+        let end = min(bytes.count, limits.head)
+        var index = 0
+        while index < end, Byte.isToken(bytes[index]) {
+            index += 1
+            if index > Self.longestMethod { throw .requestLine }
+        }
+        guard index < end else { return try incomplete(bytes) }
+        guard index > 0, bytes[index] == Byte.space else {
+            // A lone carriage return may still become the empty line that is skipped.
+            if index == 0, bytes[0] == Byte.cr, bytes.count == 1 { return false }
+            throw .requestLine
+        }
+        head.method = ByteRange(start: 0, count: index)
+        index += 1
+        let targetStart = index
+        while index < end, bytes[index] > Byte.space, bytes[index] != Byte.delete {
+            index += 1
+            if index - targetStart > limits.target { throw .targetTooLong }
+        }
+        guard index < end else { return try incomplete(bytes) }
+        guard index > targetStart, bytes[index] == Byte.space else { throw .requestLine }
+        head.target = ByteRange(start: targetStart, count: index - targetStart)
+        index += 1
+        guard let version = try parseVersion(bytes, from: index, to: end, or: .requestLine) else {
+            return try incomplete(bytes)
+        }
+        index += Self.versionLength
+        guard try hasLineEnd(bytes, at: index, to: end, or: .requestLine) else { return try incomplete(bytes) }
+        head.minorVersion = version
+        lineStart = index + 2
+        return true
+    }
+
+    private mutating func parseStatusLine(_ bytes: Span<UInt8>, into head: inout ResponseHead) throws(WireError) -> Bool {
+        let end = min(bytes.count, limits.head)
+        guard let version = try parseVersion(bytes, from: 0, to: end, or: .statusLine) else {
+            return try incomplete(bytes)
+        }
+        var index = Self.versionLength
+        guard index < end else { return try incomplete(bytes) }
+        guard bytes[index] == Byte.space else { throw .statusLine }
+        index += 1
+        var status = 0
+        for _ in 0..<3 {
+            guard index < end else { return try incomplete(bytes) }
+            guard let digit = Byte.decimal(bytes[index]) else { throw .statusLine }
+            status = status * 10 + digit
+            index += 1
+        }
+        guard status >= 100 else { throw .statusLine }
+        guard index < end else { return try incomplete(bytes) }
+        var reasonStart = index
+        if bytes[index] == Byte.space {
+            index += 1
+            reasonStart = index
+            while index < end, Byte.isFieldText(bytes[index]) { index += 1 }
+            guard index < end else { return try incomplete(bytes) }
+        }
+        guard try hasLineEnd(bytes, at: index, to: end, or: .statusLine) else { return try incomplete(bytes) }
+        head.status = status
+        head.reason = ByteRange(start: reasonStart, count: index - reasonStart)
+        head.minorVersion = version
+        lineStart = index + 2
+        return true
+    }
+
+    /// Longer than any registered method, and short enough to refuse what is no HTTP at all.
+    private static var longestMethod: Int { 32 }
+    private static var versionLength: Int { 8 }
+
+    /// Reads `HTTP/1.x`. `nil` if there are not enough bytes yet.
+    private func parseVersion(
+        _ bytes: Span<UInt8>, from start: Int, to end: Int, or malformed: WireError
+    ) throws(WireError) -> UInt8? {
+        // "HTTP/" packed into one word, so that what has come can be checked byte by byte in order.
+        let expected: UInt64 = 0x48_54_54_50_2f
+        var offset = 0
+        while offset < 5 {
+            guard start + offset < end else { return nil }
+            guard UInt64(bytes[start + offset]) == expected >> UInt64(32 - offset * 8) & 0xff else { throw malformed }
+            offset += 1
+        }
+        guard start + 5 < end else { return nil }
+        guard let major = Byte.decimal(bytes[start + 5]) else { throw malformed }
+        guard major == 1 else { throw .version }
+        guard start + 6 < end else { return nil }
+        guard bytes[start + 6] == Byte.period else { throw malformed }
+        guard start + 7 < end else { return nil }
+        guard let minor = Byte.decimal(bytes[start + 7]) else { throw malformed }
+        return minor == 0 ? 0 : 1
+    }
+
+    /// Whether CR LF stands at the given place; `false` if there are not enough bytes yet.
+    @inline(__always)
+    private func hasLineEnd(
+        _ bytes: Span<UInt8>, at index: Int, to end: Int, or malformed: WireError
+    ) throws(WireError) -> Bool {
+        guard index < end else { return false }
+        guard bytes[index] == Byte.cr else { throw bytes[index] == Byte.lf ? .lineEnd : malformed }
+        guard index + 1 < end else { return false }
+        guard bytes[index + 1] == Byte.lf else { throw .lineEnd }
+        return true
+    }
+
+    /// More bytes are needed: fine, unless the limit is spent.
+    @inline(__always)
+    private func incomplete(_ bytes: Span<UInt8>) throws(WireError) -> Bool {
+        if bytes.count >= limits.head { throw .headTooLarge }
+        return false
+    }
+}
+
+// MARK: - Fields
+
+extension HeadParser {
+    /// Reads field lines up to the empty one.
+    /// - Returns: The length of the head; `nil` if it is not complete.
+    private mutating func parseFields(
+        _ bytes: Span<UInt8>, into fields: inout [FieldIndex]
+    ) throws(WireError) -> Int? {
+        let end = min(bytes.count, limits.head)
+        while true {
+            var index = lineStart
+            guard index < end else { break }
+            if bytes[index] == Byte.cr {
+                guard index + 1 < end else { break }
+                guard bytes[index + 1] == Byte.lf else { throw .lineEnd }
+                return index + 2
+            }
+            while index < end, Byte.isToken(bytes[index]) { index += 1 }
+            guard index < end else { break }
+            let nameCount = index - lineStart
+            guard bytes[index] == Byte.colon, nameCount > 0 else { throw refusal(of: bytes[index], at: nameCount) }
+            index += 1
+            while index < end, Byte.isBlank(bytes[index]) { index += 1 }
+            let valueStart = index
+            while index < end, Byte.isFieldText(bytes[index]) { index += 1 }
+            guard index < end else { break }
+            guard bytes[index] == Byte.cr else { throw bytes[index] == Byte.lf ? .lineEnd : .fieldValue }
+            guard index + 1 < end else { break }
+            guard bytes[index + 1] == Byte.lf else { throw .lineEnd }
+            var valueEnd = index
+            while valueEnd > valueStart, Byte.isBlank(bytes[valueEnd - 1]) { valueEnd -= 1 }
+            guard fields.count < limits.fields else { throw .tooManyFields }
+            fields.append(
+                FieldIndex(
+                    nameStart: lineStart, nameCount: nameCount, valueStart: valueStart,
+                    valueCount: valueEnd - valueStart,
+                    name: names.field(bytes, from: lineStart, count: nameCount)))
+            lineStart = index + 2
+        }
+        _ = try incomplete(bytes)
+        return nil
+    }
+
+    private func refusal(of byte: UInt8, at offset: Int) -> WireError {
+        if offset == 0, Byte.isBlank(byte) { return .foldedLine }
+        return byte == Byte.lf ? .lineEnd : .fieldName
+    }
+}

@@ -1,0 +1,119 @@
+/// The header fields that framing and policy have to do with; all others pass by as ``other``.
+public enum KnownField: UInt8, Sendable, CaseIterable {
+    case other
+    case host, connection, keepAlive, proxyConnection, te, trailer, transferEncoding, upgrade
+    case proxyAuthenticate, proxyAuthorization, proxyAuthenticationInfo
+    case contentLength, expect, authorization, cookie, setCookie
+    case via, forwarded, xForwardedFor, xForwardedProto, xForwardedHost, xForwardedPort, xForwardedServer, xRealIP
+    case xRequestID, traceparent, tracestate
+    case maxForwards, date, cacheControl, vary, contentType, http2Settings
+
+    /// The name in lower case; empty for ``other``.
+    public var text: String {
+        switch self {
+        case .other: ""
+        case .host: "host"
+        case .connection: "connection"
+        case .keepAlive: "keep-alive"
+        case .proxyConnection: "proxy-connection"
+        case .te: "te"
+        case .trailer: "trailer"
+        case .transferEncoding: "transfer-encoding"
+        case .upgrade: "upgrade"
+        case .proxyAuthenticate: "proxy-authenticate"
+        case .proxyAuthorization: "proxy-authorization"
+        case .proxyAuthenticationInfo: "proxy-authentication-info"
+        case .contentLength: "content-length"
+        case .expect: "expect"
+        case .authorization: "authorization"
+        case .cookie: "cookie"
+        case .setCookie: "set-cookie"
+        case .via: "via"
+        case .forwarded: "forwarded"
+        case .xForwardedFor: "x-forwarded-for"
+        case .xForwardedProto: "x-forwarded-proto"
+        case .xForwardedHost: "x-forwarded-host"
+        case .xForwardedPort: "x-forwarded-port"
+        case .xForwardedServer: "x-forwarded-server"
+        case .xRealIP: "x-real-ip"
+        case .xRequestID: "x-request-id"
+        case .traceparent: "traceparent"
+        case .tracestate: "tracestate"
+        case .maxForwards: "max-forwards"
+        case .date: "date"
+        case .cacheControl: "cache-control"
+        case .vary: "vary"
+        case .contentType: "content-type"
+        case .http2Settings: "http2-settings"
+        }
+    }
+}
+
+/// Tells known fields by their names, whatever their case, without making a string.
+///
+/// A name is packed into up to four words of eight bytes; the table has one short list of candidates for each length.
+struct KnownFieldTable: Sendable {
+    private struct Entry {
+        var words: (UInt64, UInt64, UInt64, UInt64)
+        var field: KnownField
+    }
+
+    private static let longest = 25
+    /// Candidates by length: where they begin in `entries`.
+    private var starts: [Int]
+    private var entries: [Entry] = []
+
+    static let shared = KnownFieldTable()
+
+    init() {
+        starts = Array(repeating: 0, count: Self.longest + 2)
+        for length in 0...Self.longest {
+            starts[length] = entries.count
+            for field in KnownField.allCases where field != .other && field.text.utf8.count == length {
+                let bytes = Array(field.text.utf8)
+                entries.append(Entry(words: Self.pack(bytes.span, from: 0, count: length), field: field))
+            }
+        }
+        starts[Self.longest + 1] = entries.count
+    }
+
+    /// The field whose name stands at the given place.
+    @inline(__always)
+    func field(_ bytes: Span<UInt8>, from start: Int, count: Int) -> KnownField {
+        guard count <= Self.longest else { return .other }
+        let first = starts[count]
+        let end = starts[count + 1]
+        guard first < end else { return .other }
+        let words = Self.pack(bytes, from: start, count: count)
+        var index = first
+        while index < end {
+            let candidate = entries[index]
+            if candidate.words == words { return candidate.field }
+            index += 1
+        }
+        return .other
+    }
+
+    /// Setting bit 5 folds the case of letters and leaves digits and hyphens alone; no other token character becomes one
+    /// of these by it, so equal words mean equal names.
+    @inline(__always)
+    private static func pack(_ bytes: Span<UInt8>, from start: Int, count: Int) -> (UInt64, UInt64, UInt64, UInt64) {
+        (
+            word(bytes, from: start, count: min(count, 8)),
+            word(bytes, from: start + 8, count: min(max(count - 8, 0), 8)),
+            word(bytes, from: start + 16, count: min(max(count - 16, 0), 8)),
+            word(bytes, from: start + 24, count: min(max(count - 24, 0), 8))
+        )
+    }
+
+    @inline(__always)
+    private static func word(_ bytes: Span<UInt8>, from start: Int, count: Int) -> UInt64 {
+        var word: UInt64 = 0
+        var index = 0
+        while index < count {
+            word = word << 8 | UInt64(bytes[start + index] | 0x20)
+            index += 1
+        }
+        return word
+    }
+}

@@ -1,0 +1,41 @@
+/// Why a message was refused. The connection is closed after it: nothing behind it can be trusted.
+public enum WireError: Error, Sendable, Hashable, CaseIterable {
+    /// The request line is not `method SP target SP version` (RFC 9112 §3).
+    case requestLine
+    /// The status line is not `version SP status [SP reason]` (RFC 9112 §4).
+    case statusLine
+    /// A version other than 1.x (RFC 9112 §2.3).
+    case version
+    /// A carriage return or line feed without the other (RFC 9112 §2.2).
+    case lineEnd
+    /// A field name that is empty, no token, or followed by white space (RFC 9112 §5.1).
+    case fieldName
+    /// A control character in a field value (RFC 9110 §5.5).
+    case fieldValue
+    /// A field line that begins with white space (RFC 9112 §5.2).
+    case foldedLine
+    /// The head is larger than allowed.
+    case headTooLarge
+    /// More fields than allowed.
+    case tooManyFields
+    /// The request target is longer than allowed.
+    case targetTooLong
+    /// No `Host`, several, or an invalid one in HTTP/1.1 (RFC 9112 §3.2).
+    case host
+    /// `Content-Length` that is no plain decimal, or stands twice (RFC 9112 §6.3).
+    case contentLength
+    /// Both `Content-Length` and `Transfer-Encoding` (RFC 9112 §6.1).
+    case lengthAndCoding
+    /// `Transfer-Encoding` in HTTP/1.0, twice, or with `chunked` not last (RFC 9112 §6.1).
+    case transferCoding
+    /// A transfer coding other than `chunked` (RFC 9112 §6.1): 501.
+    case unknownCoding
+    /// A chunk size that is none, or too large (RFC 9112 §7.1).
+    case chunkSize
+    /// A chunk extension that is too long or holds control characters (RFC 9112 §7.1.1).
+    case chunkExtension
+    /// A chunk that does not end where it says (RFC 9112 §7.1).
+    case chunkEnd
+    /// A trailer section that is too large or malformed (RFC 9112 §7.1.2).
+    case trailer
+}

@@ -1,0 +1,37 @@
+import FoundationEssentials
+
+/// The course: its episodes, and the video of each.
+///
+/// Video ids count from 1 and episode ids from 101, so that taking one for the other shows.
+enum Catalogue {
+    static let episodes: [Episode] = lessons.enumerated().map { index, lesson in
+        Episode(
+            id: 101 + index,
+            number: 1 + index,
+            title: lesson.title,
+            excerpt: lesson.excerpt,
+            imageURL: imageURL(of: lesson, size: "small"),
+            videoID: 1 + index,
+            publishedAt: firstPublication.addingTimeInterval(Double(index) * week))
+    }
+
+    /// Nothing for an unknown id, and for one that is not written the way we write it, such as `01`.
+    static func video(withID id: String) -> Video? {
+        guard let number = Int(id), String(number) == id, lessons.indices.contains(number - 1) else { return nil }
+        let lesson = lessons[number - 1]
+        return Video(
+            duration: lesson.duration,
+            imageURL: imageURL(of: lesson, size: "large"),
+            videoURL: "https://videos.example.com/\(lesson.slug)/stream.m3u8")
+    }
+
+    private static let lessons = Lesson.language + Lesson.concurrency + Lesson.server
+
+    /// Monday, 6 January 2025, 08:00 UTC. A new episode came every week.
+    private static let firstPublication = Date(timeIntervalSince1970: 1_736_150_400)
+    private static let week = 604_800.0
+
+    private static func imageURL(of lesson: Lesson, size: String) -> String {
+        "https://images.example.com/\(lesson.slug)/\(size).jpg"
+    }
+}

@@ -1,0 +1,20 @@
+import FoundationEssentials
+
+/// An episode as `GET /episodes` lists it.
+struct Episode: Encodable, Equatable, Sendable {
+    let id: Int
+    let number: Int
+    let title: String
+    let excerpt: String
+    let imageURL: String
+    let videoID: Int
+    let publishedAt: Date
+}
+
+/// A video as `GET /videos/{id}` shows it.
+struct Video: Encodable, Equatable, Sendable {
+    /// In seconds.
+    let duration: Int
+    let imageURL: String
+    let videoURL: String
+}

@@ -1,0 +1,96 @@
+import FoundationEssentials
+import Hummingbird
+public import Logging
+import NIOCore
+public import ServiceLifecycle
+
+/// A small video-course API, real enough to put a gateway in front of and to test it.
+///
+/// Tokens, accounts and observations live as long as the value, not as long as one `run()`.
+public struct MockAPI: Service {
+    /// How it behaves.
+    public let settings: MockAPISettings
+    /// What it has seen.
+    public let observations: MockObservations
+    /// How it misbehaves, changeable while it runs.
+    public let faults: MockFaults
+
+    private let logger: Logger
+    private let onListening: @Sendable (Int) async -> Void
+    private let accounts: Accounts
+    private let accessTokens: AccessTokens
+    private let refreshTokens: RefreshTokens
+
+    /// A mock that does not listen yet. `onListening` is called with the bound port once it does.
+    public init(
+        settings: MockAPISettings = MockAPISettings(),
+        logger: Logger,
+        onListening: @escaping @Sendable (Int) async -> Void = { _ in }
+    ) {
+        self.settings = settings
+        self.logger = logger
+        self.onListening = onListening
+        observations = MockObservations()
+        faults = MockFaults(
+            latency: settings.latency, errorRate: settings.errorRate, errorSeed: settings.errorSeed)
+        accounts = Accounts(settings.users)
+        accessTokens = AccessTokens(key: settings.signingKey, lifetime: settings.accessTokenLifetime)
+        refreshTokens = RefreshTokens(lifetime: settings.refreshTokenLifetime)
+    }
+
+    /// Serves until the task is cancelled or a graceful shutdown is asked for.
+    ///
+    /// - Throws: `MockAPIError.portOutOfRange`, or what the system says when the address cannot be bound.
+    public func run() async throws {
+        guard (0...65_535).contains(settings.port) else { throw MockAPIError.portOutOfRange(settings.port) }
+        let onListening = self.onListening
+        let application = Application(
+            router: try router(),
+            configuration: ApplicationConfiguration(address: .hostname(settings.host, port: settings.port)),
+            onServerRunning: { channel in
+                if let port = channel.localAddress?.port { await onListening(port) }
+            },
+            logger: logger)
+        try await application.run()
+    }
+
+    /// From now on answers 401 to every access token issued so far, whatever its `exp` says. Refresh tokens stay good.
+    public func rejectIssuedAccessTokens() {
+        accessTokens.rejectAllIssued()
+    }
+
+    /// Gives the user with that e-mail another name; false when there is no such user.
+    @discardableResult
+    public func renameUser(email: String, to name: String) -> Bool {
+        accounts.rename(email: email, to: name)
+    }
+
+    private func router() throws -> Router<BasicRequestContext> {
+        let router = Router(context: BasicRequestContext.self)
+        let control = ControlPath(isExposed: settings.exposeObservations)
+        // The order is the rule: seen first, then slow, then 403 whatever the path, and only then failures and routes.
+        router.add(middleware: RecordingMiddleware(observations: observations, control: control))
+        router.add(middleware: LatencyMiddleware(faults: faults, control: control))
+        router.add(middleware: APITokenMiddleware(apiToken: settings.apiToken))
+        router.add(middleware: FailureMiddleware(faults: faults, control: control))
+
+        AuthRoutes(
+            accounts: accounts, accessTokens: accessTokens, refreshTokens: refreshTokens,
+            observations: observations, now: settings.now
+        ).register(on: router)
+        try ContentRoutes(accounts: accounts, accessTokens: accessTokens, now: settings.now).register(on: router)
+        if settings.exposeObservations {
+            ObservationRoutes(observations: observations).register(on: router)
+            ProbeRoutes().register(on: router)
+        }
+        return router
+    }
+}
+
+/// Why a mock could not serve.
+public enum MockAPIError: Error, Equatable {
+    /// The port is not in 0...65535.
+    case portOutOfRange(Int)
+    /// It ended before it listened.
+    case didNotListen
+}

@@ -1,0 +1,29 @@
+import HTTPTypes
+import Hummingbird
+
+/// Records every request before anything is decided about it.
+struct RecordingMiddleware: RouterMiddleware {
+    typealias Context = BasicRequestContext
+
+    let observations: MockObservations
+    let control: ControlPath
+
+    func handle(
+        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+    ) async throws -> Response {
+        if !control.matches(request) { observations.record(RecordedRequest(request.head)) }
+        return try await next(request, context)
+    }
+}
+
+extension RecordedRequest {
+    init(_ head: HTTPRequest) {
+        let parts = (head.path ?? "").split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let host = head.authority.map { [RecordedHeader(name: "Host", value: $0)] } ?? []
+        self.init(
+            method: head.method.rawValue,
+            path: parts.first.map(String.init) ?? "",
+            query: parts.count == 2 ? String(parts[1]) : nil,
+            headers: host + head.headerFields.map { RecordedHeader(name: $0.name.rawName, value: $0.value) })
+    }
+}

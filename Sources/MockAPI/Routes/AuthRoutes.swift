@@ -1,0 +1,70 @@
+import FoundationEssentials
+import Hummingbird
+
+/// `/auth`, `/auth/refresh`, `/auth/revoke`, and the older `/api/v1/signin`.
+struct AuthRoutes {
+    let accounts: Accounts
+    let accessTokens: AccessTokens
+    let refreshTokens: RefreshTokens
+    let observations: MockObservations
+    let now: @Sendable () -> Date
+
+    func register(on router: Router<BasicRequestContext>) {
+        router.post("auth") { request, _ in try signIn(request) }
+        router.post("auth/refresh") { request, _ in try refresh(request) }
+        router.post("auth/revoke") { request, _ in revoke(request) }
+        router.post("api/v1/signin") { request, _ in try signInWithoutRefresh(request) }
+    }
+
+    private func signIn(_ request: Request) throws -> Response {
+        guard let account = account(for: request) else { return wrongCredentials }
+        let now = now()
+        return try JSONAnswer.unstorable(
+            TokenPair(
+                accessToken: accessTokens.issue(to: account.id, now: now),
+                refreshToken: refreshTokens.issue(to: account.id, now: now)))
+    }
+
+    private func signInWithoutRefresh(_ request: Request) throws -> Response {
+        guard let account = account(for: request) else { return wrongCredentials }
+        return try JSONAnswer.unstorable(
+            LoneAccessToken(accessToken: accessTokens.issue(to: account.id, now: now(), expires: false)))
+    }
+
+    private func refresh(_ request: Request) throws -> Response {
+        guard let token = AuthorizationCredentials.read(from: request.headers, scheme: "bearer") else {
+            return badRefreshToken
+        }
+        let now = now()
+        switch refreshTokens.rotate(token, now: now) {
+        case .rotated(let refreshToken, let accountID):
+            observations.recordRefresh()
+            return try JSONAnswer.unstorable(
+                TokenPair(accessToken: accessTokens.issue(to: accountID, now: now), refreshToken: refreshToken))
+        case .reused:
+            observations.recordReuse()
+            return badRefreshToken
+        case .refused:
+            return badRefreshToken
+        }
+    }
+
+    private func revoke(_ request: Request) -> Response {
+        guard let token = AuthorizationCredentials.read(from: request.headers, scheme: "bearer"),
+            refreshTokens.revoke(token)
+        else { return badRefreshToken }
+        return Response(status: .noContent)
+    }
+
+    private func account(for request: Request) -> Account? {
+        BasicCredentials(request.headers).flatMap(accounts.authenticate)
+    }
+
+    private var wrongCredentials: Response {
+        JSONAnswer.unauthorized(.basic, "The e-mail or the password is wrong.")
+    }
+
+    private var badRefreshToken: Response {
+        JSONAnswer.unauthorized(.bearer, "The refresh token is missing or no longer good.")
+    }
+}

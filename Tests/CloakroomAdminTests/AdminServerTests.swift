@@ -1,0 +1,171 @@
+import AsyncHTTPClient
+import CloakroomTelemetry
+import CoreMetrics
+import Foundation
+import Logging
+import NIOCore
+import NIOHTTP1
+import ServiceLifecycle
+import Testing
+
+@testable import CloakroomAdmin
+
+@Suite("Admin server")
+struct AdminServerTests {
+    struct DidNotStart: Error {}
+
+    /// Serves while `body` runs, then shuts down gracefully and waits for the end.
+    private func serving(
+        _ registry: PrometheusRegistry = PrometheusRegistry(), _ probes: [ReadinessProbe] = [],
+        _ body: @Sendable (_ address: String) async throws -> Void
+    ) async throws {
+        let (ports, bound) = AsyncStream.makeStream(of: Int.self)
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let server = AdminServer(
+            host: "127.0.0.1", port: 0, registry: registry, probes: probes, logger: logger,
+            onBound: { bound.yield($0) })
+        let group = ServiceGroup(configuration: .init(services: [server], logger: logger))
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask {
+                defer { bound.finish() }
+                try await group.run()
+            }
+            guard let port = await ports.first(where: { _ in true }) else { throw DidNotStart() }
+            do {
+                try await body("http://127.0.0.1:\(port)")
+            } catch {
+                await group.triggerGracefulShutdown()
+                throw error
+            }
+            await group.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+        }
+    }
+
+    private func send(_ method: HTTPMethod, _ url: String) async throws -> (HTTPClientResponse, Data) {
+        var request = HTTPClientRequest(url: url)
+        request.method = method
+        // The server is asked to shut down right after, and should not find idle connections.
+        request.headers.add(name: "connection", value: "close")
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+        let body = try await response.body.collect(upTo: 1 << 20)
+        return (response, Data(body.readableBytesView))
+    }
+
+    @Test("/live answers 200, whatever the checks say")
+    func live() async throws {
+        let failing = ReadinessProbe(name: "store") { ReadinessCheck(name: "store", isReady: false) }
+        try await serving(PrometheusRegistry(), [failing]) { address in
+            let (response, _) = try await send(.GET, address + "/live")
+            #expect(response.status == .ok)
+        }
+    }
+
+    @Test("/ready answers 200 and lists each check when all hold")
+    func ready() async throws {
+        let probes = ["listening", "store"].map { name in
+            ReadinessProbe(name: name) { ReadinessCheck(name: name, isReady: true) }
+        }
+        try await serving(PrometheusRegistry(), probes) { address in
+            let (response, body) = try await send(.GET, address + "/ready")
+            #expect(response.status == .ok)
+            #expect(response.headers.first(name: "content-type") == "application/json")
+            let expected = #"{"checks":[{"name":"listening","ready":true},{"name":"store","ready":true}],"ready":true}"#
+            #expect(String(decoding: body, as: UTF8.self) == expected)
+        }
+    }
+
+    @Test("/ready answers 503 and says which check does not hold")
+    func notReady() async throws {
+        let probes = [
+            ReadinessProbe(name: "listening") { ReadinessCheck(name: "listening", isReady: true) },
+            ReadinessProbe(name: "draining") {
+                ReadinessCheck(name: "draining", isReady: false, detail: "shutting down")
+            },
+        ]
+        try await serving(PrometheusRegistry(), probes) { address in
+            let (response, body) = try await send(.GET, address + "/ready")
+            #expect(response.status == .serviceUnavailable)
+            let text = String(decoding: body, as: UTF8.self)
+            #expect(text.contains(#"{"detail":"shutting down","name":"draining","ready":false}"#))
+            #expect(text.hasSuffix(#""ready":false}"#))
+        }
+    }
+
+    @Test("Only the listed pages are served, only to GET and HEAD, and nothing may be stored, sniffed or framed")
+    func surface() async throws {
+        try await serving { address in
+            for path in ["/", "/metrics/", "/status", "/live/x", "//live", "/METRICS"] {
+                let (response, _) = try await send(.GET, address + path)
+                #expect(response.status == .notFound, "\(path)")
+            }
+            for method in [HTTPMethod.POST, .PUT, .DELETE, .OPTIONS] {
+                let (response, _) = try await send(method, address + "/live")
+                #expect(response.status == .methodNotAllowed)
+                #expect(response.headers.first(name: "allow") == "GET, HEAD")
+            }
+            for path in ["/live", "/ready", "/metrics", "/nothing"] {
+                let (response, _) = try await send(.GET, address + path)
+                #expect(response.headers.first(name: "cache-control") == "no-store")
+                #expect(response.headers.first(name: "x-content-type-options") == "nosniff")
+                let policy = response.headers.first(name: "content-security-policy")
+                #expect(policy?.hasPrefix("default-src 'none'") == true)
+            }
+        }
+    }
+
+    @Test("HEAD has the length of GET's body and no body")
+    func head() async throws {
+        try await serving { address in
+            let (response, body) = try await send(.HEAD, address + "/live")
+            #expect(response.status == .ok)
+            #expect(response.headers.first(name: "content-length") == "5")
+            #expect(body.isEmpty)
+        }
+    }
+
+    @Test("promtool finds nothing wrong with /metrics of a gateway that has worked")
+    func promtool() async throws {
+        var settings = TelemetrySettings()
+        settings.version = "1.0"
+        settings.isAccessLogEnabled = false
+        let telemetry = GatewayTelemetry(settings: settings)
+        defer { telemetry.shutdown() }
+        Self.exercise(telemetry)
+        try await serving(telemetry.registry) { address in
+            let (response, body) = try await send(.GET, address + "/metrics")
+            #expect(response.status == .ok)
+            #expect(response.headers.first(name: "content-type") == "text/plain; version=0.0.4; charset=utf-8")
+            #expect(String(decoding: body, as: UTF8.self).contains("http_server_request_duration_seconds_bucket"))
+            let (status, complaints) = try Promtool().checkMetrics(body)
+            #expect(status == 0, "\(complaints)")
+            #expect(complaints.isEmpty)
+        }
+    }
+
+    /// Touches every family once.
+    private static func exercise(_ telemetry: GatewayTelemetry) {
+        let target = UpstreamTarget(upstream: "api", address: "::1", port: 9_000)
+        let loop = telemetry.makeLoopTelemetry(routes: ["a \"quoted\\\nname\""], upstreams: [target])
+        var record = ExchangeRecord()
+        record.routeIndex = 0
+        record.status = 502
+        record.errorType = .upstreamReset
+        record.decision = .forwarded
+        record.upstreamIndex = 0
+        record.upstreamDurationNanoseconds = 1_000
+        record.durationNanoseconds = 2_000
+        let empty: [UInt8] = []
+        loop.exchangeStarted(scheme: .http, method: .other)
+        loop.exchangeFinished(record, method: empty.span, path: empty.span)
+        let metrics = telemetry.metrics
+        metrics.recordSignIn(.success, durationNanoseconds: 1)
+        metrics.upstreamConnections(upstream: "api", state: .active).add(1)
+        metrics.upstreamPendingRequests(upstream: "api").add(1)
+        metrics.upstreamRetries(upstream: "api", reason: "reset").increment()
+        metrics.wireRejections(kind: "bad_host").increment()
+        _ = telemetry.registry.makeTimer(label: "library.work", dimensions: [("kind", "x")])
+        _ = telemetry.registry.makeCounter(label: "library.jobs", dimensions: [])
+        telemetry.registry.makeRecorder(label: "library.size", dimensions: [], aggregate: true).record(12.5)
+    }
+}

@@ -1,0 +1,91 @@
+import CloakroomConfig
+import Foundation
+
+/// A folder of its own with a configuration in it, for as long as a test needs it.
+final class ConfigFolder {
+    static let fileName = "cloakroom.yaml"
+
+    /// A configuration without a mistake, whose lines the tests count on.
+    static let good = """
+        listeners:
+          - address: 127.0.0.1:0
+        upstreams:
+          api:
+            targets: ["http://127.0.0.1:9000"]
+            apiToken: { value: demo }
+            signIn: { path: /auth }
+          other:
+            targets: ["http://127.0.0.1:9001"]
+        session:
+          idleTimeout: 15m
+          cookie: { secure: false }
+        routes:
+          - name: episodes
+            methods: [GET]
+            path: /episodes
+            upstream: api
+            requiresAuthorization: false
+            inject: [apiToken]
+          - name: video
+            methods: [GET]
+            path: /videos/{id}
+            upstream: api
+            requiresAuthorization: true
+            inject: [apiToken, bearer]
+
+        """
+
+    let path: String
+
+    init(_ yaml: String = ConfigFolder.good) throws {
+        path = NSTemporaryDirectory() + "cloakroom-config-" + UUID().uuidString
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        try write(yaml, to: Self.fileName)
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
+    func write(_ text: String, to name: String) throws {
+        try Data(text.utf8).write(to: URL(fileURLWithPath: path + "/" + name))
+    }
+
+    func link(_ name: String, to target: String) throws {
+        try FileManager.default.createSymbolicLink(atPath: path + "/" + name, withDestinationPath: target)
+    }
+
+    func sources(
+        environment: [String: String] = [:], overrides: [(key: String, value: String)] = []
+    ) -> ConfigSources {
+        ConfigSources(file: path + "/" + Self.fileName, environment: environment, overrides: overrides)
+    }
+
+    func load(
+        environment: [String: String] = [:], overrides: [(key: String, value: String)] = []
+    ) throws -> LoadedConfig {
+        try loadConfig(sources(environment: environment, overrides: overrides))
+    }
+
+    /// The mistakes, one line each, without the path of the folder.
+    func mistakes(
+        environment: [String: String] = [:], overrides: [(key: String, value: String)] = []
+    ) -> [String] {
+        do throws(ConfigProblems) {
+            _ = try loadConfig(sources(environment: environment, overrides: overrides))
+            return []
+        } catch {
+            return error.problems.map { $0.description.replacingOccurrences(of: path + "/", with: "") }
+        }
+    }
+
+    /// The mistakes of the good configuration after a piece of it was replaced.
+    static func mistakes(replacing piece: String, by other: String) throws -> [String] {
+        guard let range = good.range(of: piece) else { throw MissingPiece(piece: piece) }
+        return try ConfigFolder(good.replacingCharacters(in: range, with: other)).mistakes()
+    }
+
+    struct MissingPiece: Error {
+        let piece: String
+    }
+}

@@ -1,0 +1,200 @@
+import CloakroomConfig
+import CloakroomCore
+import Foundation
+import Testing
+
+@Suite struct LoadConfigTests {
+    @Test func aGoodFileBecomesAPlan() throws {
+        let plan = try ConfigFolder().load().plan
+        #expect(plan.listeners == [ListenerPlan(address: HostAndPort(host: "127.0.0.1", port: 0))])
+        #expect(plan.admin == AdminPlan())
+        #expect(plan.upstreams.map(\.name) == ["api", "other"])
+        #expect(plan.upstreams[0].targets == [HostAndPort(host: "127.0.0.1", port: 9000)])
+        #expect(plan.upstreams[0].apiToken == APIToken(value: Secret("demo")))
+        #expect(plan.upstreams[0].signIn == TokenCallPlan(path: "/auth", credentials: .basic))
+        #expect(plan.upstreams[1].signIn == nil)
+        #expect(plan.accounts == AccountsPlan())
+        #expect(plan.session.idleTimeout == .seconds(900))
+        #expect(plan.session.cookie == CookiePlan(name: "cloakroom", isSecure: false))
+        #expect(plan.limits == LimitsPlan())
+        #expect(plan.timeouts == TimeoutsPlan())
+        #expect(plan.routes.map(\.name) == ["episodes", "video"])
+        #expect(plan.routes[1].pattern == (try PathPattern("/videos/{id}")))
+        #expect(plan.routes[1].requiresAuthorization)
+        #expect(plan.routes[1].inject == [.apiToken, .bearer])
+    }
+
+    @Test func everyKeyOfAPlanCanBeSet() throws {
+        let folder = try ConfigFolder(Self.everything)
+        try folder.write("-----BEGIN CERTIFICATE-----\n", to: "tls.crt")
+        try folder.write("-----BEGIN EC PRIVATE KEY-----\n", to: "tls.key")
+        let plan = try folder.load().plan
+        #expect(plan.listeners[0].tls?.minimumVersion == .tls13)
+        #expect(plan.listeners[0].tls?.certificateFile == folder.path + "/tls.crt")
+        #expect(plan.admin == nil)
+        #expect(plan.upstreams[0].preserveHost == false)
+        #expect(plan.upstreams[0].apiToken?.header == "X-Key")
+        #expect(
+            plan.upstreams[0].refresh
+                == TokenCallPlan(
+                    method: "PUT", path: "/renew", credentials: .json, accessToken: "a.b", refreshToken: "c",
+                    expiresIn: "d"))
+        #expect(
+            plan.upstreams[0].pool
+                == PoolPlan(
+                    maxConnections: 1, maxPending: 0, pendingTimeout: .milliseconds(1), idleTimeout: .seconds(5_400)))
+        #expect(plan.accounts == AccountsPlan(prefix: "/me", upstream: 0, messages: [.unauthorized: "No."]))
+        #expect(
+            plan.session
+                == SessionPlan(
+                    idleTimeout: .seconds(60), absoluteTimeout: .seconds(120), maxSessions: 7,
+                    cookie: CookiePlan(name: "__Host-s", sameSite: .lax)))
+        #expect(plan.limits == LimitsPlan(head: 2_048, fields: 10, target: 1_024, body: 0, connections: 5))
+        #expect(plan.timeouts.drain == .seconds(7))
+        #expect(plan.trustedPeers.count == 2)
+        #expect(plan.logging == LoggingPlan(level: "debug", format: .text, accessLog: false))
+        #expect(plan.tracing == TracingPlan(exporter: .log, ratio: 0.5))
+        #expect(plan.eventLoops == 2)
+        #expect(plan.routes[0].bodyLimit == 1_048_576)
+        #expect(plan.routes[0].responseHeadTimeout == .milliseconds(250))
+        #expect(plan.routes[0].messages == [.failedRequest: "Sorry."])
+        #expect(plan.routes[0].methods == ["GET", "PURGE"])
+    }
+
+    @Test func flagsGoBeforeTheEnvironmentAndThatBeforeTheFile() throws {
+        let folder = try ConfigFolder()
+        let key = "session.idleTimeout"
+        let environment = ["CLOAKROOM_SESSION_IDLE_TIMEOUT": "6m"]
+        let file = try folder.load()
+        #expect(file.plan.session.idleTimeout == .seconds(900))
+        #expect(file.values.first { $0.key == key }?.origin == folder.path + "/cloakroom.yaml:11:16")
+        let variable = try folder.load(environment: environment)
+        #expect(variable.plan.session.idleTimeout == .seconds(360))
+        #expect(variable.values.first { $0.key == key }?.origin == "environment CLOAKROOM_SESSION_IDLE_TIMEOUT")
+        let flag = try folder.load(environment: environment, overrides: [(key, "5m"), (key, "7m")])
+        #expect(flag.plan.session.idleTimeout == .seconds(420))
+        #expect(flag.values.first { $0.key == key }?.origin == "--set")
+        #expect(file.values.first { $0.key == "session.store" }?.origin == "default")
+    }
+
+    @Test func variablesAndFlagsReachIntoListsAndAddItems() throws {
+        let plan = try ConfigFolder().load(
+            environment: ["CLOAKROOM_ROUTES_0_PATH": "/all", "CLOAKROOM_ROUTES_0_METHODS": "GET, POST"],
+            overrides: [
+                ("routes.2.name", "added"), ("routes.2.methods", "PUT, PATCH"), ("routes.2.path", "/added"),
+                ("routes.2.upstream", "third"), ("routes.2.requiresAuthorization", "false"),
+                ("upstreams.third.targets", "http://localhost"),
+            ]
+        ).plan
+        #expect(plan.routes[0].pattern.description == "/all")
+        #expect(plan.routes[0].methods == ["GET", "POST"])
+        #expect(plan.routes[2].methods == ["PUT", "PATCH"])
+        #expect(plan.upstreams[plan.routes[2].upstream].targets == [HostAndPort(host: "localhost", port: 80)])
+    }
+
+    @Test func mistakesOfTheEnvironmentAndOfFlagsNameTheirSource() throws {
+        let mistakes = try ConfigFolder().mistakes(
+            environment: [
+                "CLOAKROOM_SESSION_IDLE_TIMEOUT": "15", "CLOAKROOM_SESION_STORE": "memory", "OTHER": "x",
+                "CLOAKROOM_SERVICE_HOST": "10.0.0.1", "CLOAKROOM_PORT": "tcp://10.0.0.1:8443",
+                "CLOAKROOM_PORT_8443_TCP_ADDR": "10.0.0.1",
+            ],
+            overrides: [
+                ("session.stoer", "memory"), ("session", "x"), ("limits.fields", "many"), ("routes.9.path", "/"),
+            ])
+        #expect(
+            mistakes == [
+                "environment: CLOAKROOM_SESION_STORE: there is no such variable (did you mean CLOAKROOM_SESSION_STORE?)",
+                "environment: CLOAKROOM_SESSION_IDLE_TIMEOUT: 15 has no unit"
+                    + " (write 15s, 15m or another of ms, s, m, h, d)",
+                "--set: limits.fields: \"many\" is not a whole number (write a number from 1 to 1000)",
+                "--set: session.stoer: there is no such key (did you mean \"store\"?)",
+                "--set: session: is a section (set one of the keys in it)",
+                "--set: routes.9.path: there is no such key (did you mean routes.0.path?)",
+            ])
+    }
+
+    @Test func allMistakesAreToldAtOnceByLine() throws {
+        let yaml = ConfigFolder.good
+            .replacingOccurrences(of: "path: /episodes", with: "path: episodes")
+            .replacingOccurrences(of: "15m", with: "15")
+            .replacingOccurrences(of: "requiresAuthorization: true", with: "requiresAuthorization: maybe")
+            .replacingOccurrences(of: "targets: [\"http://127.0.0.1:9001\"]", with: "target: x")
+            .replacingOccurrences(of: "signIn: {", with: "signIn: { methd: POST,")
+        let mistakes = try ConfigFolder(yaml).mistakes()
+        #expect(
+            mistakes.map { $0.prefix { $0 != " " } } == [
+                "cloakroom.yaml:7:15:", "cloakroom.yaml:9:5:", "cloakroom.yaml:11:16:", "cloakroom.yaml:16:11:",
+                "cloakroom.yaml:24:28:",
+            ])
+    }
+
+    @Test func anEmptyFileMissesWhatIsRequired() throws {
+        #expect(
+            try ConfigFolder("# nothing\n").mistakes() == [
+                "cloakroom.yaml: listeners: is missing (write it)", "cloakroom.yaml: upstreams: is missing (write it)",
+            ])
+    }
+
+    @Test(arguments: [
+        ("- a\n", "cloakroom.yaml:1:1: the file is not a mapping of keys (begin with a key such as \"listeners:\")"),
+        (
+            "a: 1\n---\nb: 2\n",
+            "cloakroom.yaml:2:1: the file is no YAML: but found another document"
+                + " (check indentation, colons and quotation marks)"
+        ),
+        (
+            "a: [*nobody]\n",
+            "cloakroom.yaml:1:5: the file is no YAML: found undefined alias"
+                + " (check indentation, colons and quotation marks)"
+        ),
+    ])
+    func whatIsNoConfigurationAtAllIsTold(_ yaml: String, _ mistake: String) throws {
+        #expect(try ConfigFolder(yaml).mistakes() == [mistake])
+    }
+
+    @Test func aMissingFileIsTold() throws {
+        let problems = #expect(throws: ConfigProblems.self) { try loadConfig(ConfigSources(file: "/nowhere/c.yaml")) }
+        #expect(
+            problems?.description
+                == "/nowhere/c.yaml: there is no file \"/nowhere/c.yaml\" (create it, or correct the path)")
+    }
+
+    static let everything = """
+        listeners:
+          - address: "[::]:8443"
+            tls: { certificateFile: tls.crt, keyFile: tls.key, minimumVersion: 1.3 }
+        admin: { enabled: false }
+        upstreams:
+          api:
+            targets: ["http://one:9000", "http://[::1]:9000/"]
+            preserveHost: false
+            apiToken: { header: X-Key, value: demo }
+            signIn: { path: /auth }
+            refresh:
+              { method: PUT, path: /renew, credentials: json, accessToken: a.b, refreshToken: c, expiresIn: d }
+            pool: { maxConnections: 1, maxPending: 0, pendingTimeout: 1ms, idleTimeout: 1h30m }
+        accounts: { prefix: /me, upstream: api, messages: { unauthorized: "No." } }
+        session:
+          store: memory
+          idleTimeout: 1m
+          absoluteTimeout: 2m
+          maxSessions: 7
+          cookie: { name: __Host-s, secure: true, sameSite: lax }
+        routes:
+          - name: all
+            methods: [GET, PURGE]
+            path: /*
+            requiresAuthorization: true
+            bodyLimit: 1MiB
+            responseHeadTimeout: 250ms
+            messages: { failed_request: Sorry. }
+        limits: { head: 2KiB, fields: 10, target: 1024, body: 0, connections: 5 }
+        timeouts: { header: 1s, bodyIdle: 2s, keepAlive: 3s, connect: 4s, responseHead: 5s, identity: 6s, drain: 7s }
+        trustedPeers: [10.0.0.0/8, "::1"]
+        logging: { level: DEBUG, format: text, accessLog: false }
+        tracing: { exporter: log, ratio: 0.5 }
+        eventLoops: 2
+
+        """
+}

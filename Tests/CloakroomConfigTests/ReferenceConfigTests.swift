@@ -1,0 +1,65 @@
+import CloakroomConfig
+import Foundation
+import Testing
+
+@Suite struct ReferenceConfigTests {
+    private let file = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        .appendingPathComponent("config/cloakroom.yaml").path
+
+    @Test func theReferenceConfigurationIsGood() throws {
+        let report = Report.checkConfig(ConfigSources(file: file))
+        #expect(report.text == "\(file): ok (3 routes, 1 upstream)\n")
+        #expect(report.exitCode == 0)
+    }
+
+    @Test func everyKeyStandsInTheReferenceConfiguration() throws {
+        let documented = Self.keys(in: try String(contentsOfFile: file, encoding: .utf8))
+        let known = try loadConfig(ConfigSources(file: file)).knownKeys
+            .filter { $0.last?.hasPrefix("#") == false }
+            // What one item documents, the others need not.
+            .filter { !($0.first == "routes" && $0.dropFirst().first != "0") }
+            .map { $0.filter { $0 != "0" }.joined(separator: ".") }
+            .filter { !$0.hasPrefix("routes.messages.") }
+        #expect(known.count > 80)
+        #expect(Set(known).subtracting(documented) == [])
+    }
+
+    @Test func nothingStandsInTheReferenceConfigurationThatIsNoKey() throws {
+        // All commented keys at once, but for those that exclude each other or need files.
+        let excluded = ["tls:", "certificateFile:", "keyFile:", "minimumVersion:", "valueFile:", "name: __Host-"]
+        let yaml = try String(contentsOfFile: file, encoding: .utf8).split(
+            separator: "\n", omittingEmptySubsequences: false
+        ).map { line in
+            let text = line.drop { $0 == " " }
+            guard text.hasPrefix("#"), !text.hasPrefix("# "), text != "#",
+                !excluded.contains(where: text.dropFirst().hasPrefix)
+            else { return String(line) }
+            return String(line.prefix { $0 == " " }) + text.dropFirst()
+        }.joined(separator: "\n")
+        #expect(try ConfigFolder(yaml).mistakes() == [])
+    }
+
+    /// The keys of the text, commented or not, by their indentation.
+    private static func keys(in yaml: String) -> Set<String> {
+        var stack: [(indent: Int, name: String)] = []
+        var keys: Set<String> = []
+        for line in yaml.split(separator: "\n") {
+            var text = line.drop { $0 == " " }
+            var indent = line.count - text.count
+            if text.hasPrefix("#") {
+                guard text.dropFirst().first?.isLetter == true else { continue }
+                text = text.dropFirst()
+            }
+            if text.hasPrefix("- ") {
+                text = text.dropFirst(2)
+                indent += 2
+            }
+            guard let colon = text.firstIndex(of: ":") else { continue }
+            stack.removeAll { $0.indent >= indent }
+            stack.append((indent, String(text[..<colon])))
+            keys.insert(stack.map(\.name).joined(separator: "."))
+        }
+        return keys
+    }
+}

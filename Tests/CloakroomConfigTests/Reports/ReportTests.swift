@@ -1,0 +1,91 @@
+import CloakroomConfig
+import Foundation
+import Testing
+
+@Suite struct ReportTests {
+    @Test func fiveMistakesAreFiveLines() throws {
+        let yaml = ConfigFolder.good
+            .replacingOccurrences(of: "15m", with: "15")
+            .replacingOccurrences(of: "/episodes", with: "episodes")
+            .replacingOccurrences(of: "name: video", with: "nmae: video")
+            .replacingOccurrences(
+                of: "upstream: api\n    requiresAuthorization: true",
+                with: "upstream: apo\n    requiresAuthorization: tru")
+        let report = Report.checkConfig(try ConfigFolder(yaml).sources())
+        #expect(report.exitCode == 1)
+        #expect(report.text.split(separator: "\n").count == 5, "\(report.text)")
+    }
+
+    @Test func aGoodFileIsOneLine() throws {
+        let folder = try ConfigFolder()
+        let report = Report.checkConfig(folder.sources())
+        #expect(report.text == "\(folder.path)/cloakroom.yaml: ok (2 routes, 2 upstreams)\n")
+        #expect(report.exitCode == 0)
+    }
+
+    @Test func theEffectiveValuesComeWithTheirOrigins() throws {
+        let folder = try ConfigFolder()
+        let sources = folder.sources(environment: ["CLOAKROOM_ADMIN_ENABLED": "true"], overrides: [("eventLoops", "3")])
+        let report = Report.printConfig(sources)
+        let lines = report.text.replacingOccurrences(of: folder.path + "/", with: "").split(separator: "\n").map {
+            $0.split(separator: " ", omittingEmptySubsequences: true).joined(separator: " ")
+        }
+        #expect(lines.first == "KEY VALUE ORIGIN")
+        #expect(lines.contains("listeners.0.address 127.0.0.1:0 cloakroom.yaml:2:14"))
+        #expect(lines.contains("admin.enabled true environment CLOAKROOM_ADMIN_ENABLED"))
+        #expect(lines.contains("upstreams.api.apiToken.header X-API-TOKEN default"))
+        #expect(lines.contains("upstreams.api.apiToken.value <redacted> cloakroom.yaml:6:24"))
+        #expect(lines.contains("limits.head 16KiB default"))
+        #expect(lines.contains("routes.1.inject [apiToken, bearer] cloakroom.yaml:25:13"))
+        #expect(lines.last == "eventLoops 3 --set")
+        #expect(!lines.contains { $0.hasPrefix("upstreams.other.signIn") })
+        #expect(report == Report.printConfig(sources))
+    }
+
+    @Test func theRouteTableIsListedInTheOrderOfTheFile() throws {
+        #expect(
+            Report.routes(try ConfigFolder().sources()).text == """
+                NAME      METHODS          PATH          UPSTREAM  AUTHORIZATION  INJECTS
+                episodes  GET              /episodes     api       public         apiToken
+                video     GET              /videos/{id}  api       required       apiToken,bearer
+                (own)     POST,GET,DELETE  /auth         -         -              -
+
+                """)
+    }
+
+    @Test func aForwardedRequestIsExplained() throws {
+        let report = Report.explain(try ConfigFolder().sources(), method: "GET", target: "/videos/%34%32?p=/episodes")
+        #expect(
+            report.text == """
+                GET /videos/%34%32?p=/episodes
+                  route:          video (GET /videos/{id})
+                  authorization:  required; without a session 401 "You need to be signed in."
+                  strips:         hop-by-hop fields, Authorization, X-API-TOKEN, cookie cloakroom, Forwarded and X-Forwarded-*
+                  injects:        X-API-TOKEN: <redacted>, Authorization: Bearer <redacted>
+                  upstream:       api at http://127.0.0.1:9000
+                  sends:          GET /videos/42?p=/episodes
+                  host:           the client's
+
+                """)
+        #expect(report.exitCode == 0)
+    }
+
+    @Test(arguments: [
+        ("GET", "/nothing", "404: no route serves /nothing"),
+        ("POST", "/episodes", "405, Allow: GET, HEAD"),
+        ("POST", "/auth", "the gateway's own: sign in"),
+        ("DELETE", "/auth", "the gateway's own: sign out"),
+        ("GET", "/videos/../user", "400: the path holds a dot segment or an encoded dot"),
+        ("GET", "/videos//1", "400: the path holds two slashes in a row"),
+        ("GET", "/videos/1#x", "400: the target holds a # or %23"),
+        ("GET", "/videos%2f1", "400: the path holds a backslash, a semicolon, a NUL or an encoded slash"),
+        ("GET", "videos", "400: the target is neither a path, nor an http address, nor *"),
+        ("OPTIONS", "*", "the gateway's own (OPTIONS *)"),
+        ("G T", "/", "400: the method is no token"),
+    ])
+    func aRequestThatIsNotForwardedIsExplained(_ method: String, _ target: String, _ answer: String) throws {
+        let report = Report.explain(try ConfigFolder().sources(), method: method, target: target)
+        #expect(report.text == "\(method) \(target)\n  answer:  \(answer)\n")
+        #expect(report.exitCode == 0)
+    }
+}

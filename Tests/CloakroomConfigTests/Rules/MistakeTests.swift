@@ -1,0 +1,312 @@
+import CloakroomConfig
+import Testing
+
+/// What a change of the good configuration must be answered with.
+struct MistakeCase: Sendable, CustomTestStringConvertible {
+    let piece: String
+    let change: String
+    let mistakes: [String]
+
+    init(_ piece: String, _ change: String, _ mistakes: String...) {
+        self.piece = piece
+        self.change = change
+        self.mistakes = mistakes.map { "cloakroom.yaml:" + $0 }
+    }
+
+    var testDescription: String { "\(piece) → \(change)" }
+}
+
+@Suite struct MistakeTests {
+    @Test func theGoodConfigurationHasNoMistake() throws {
+        #expect(try ConfigFolder().mistakes() == [])
+    }
+
+    @Test(arguments: values + keys + names)
+    func aMistakeIsToldWithItsPlaceAndWhatToWrite(_ example: MistakeCase) throws {
+        #expect(try ConfigFolder.mistakes(replacing: example.piece, by: example.change) == example.mistakes)
+    }
+
+    @Test(arguments: upstreams + cookies + sessions + routes)
+    func whatDoesNotGoTogetherIsToldWithItsPlace(_ example: MistakeCase) throws {
+        #expect(try ConfigFolder.mistakes(replacing: example.piece, by: example.change) == example.mistakes)
+    }
+
+    static let values = [
+        MistakeCase(
+            "15m", "15", "11:16: session.idleTimeout: 15 has no unit (write 15s, 15m or another of ms, s, m, h, d)"),
+        MistakeCase(
+            "15m", "soon",
+            "11:16: session.idleTimeout: \"soon\" is not a duration"
+                + " (write a number with ms, s, m, h or d, such as 30s or 1h30m)"),
+        MistakeCase("15m", "31d", "11:16: session.idleTimeout: 31d is out of range (write 1s to 30d)"),
+        MistakeCase(
+            "15m", "[15m]", "11:16: session.idleTimeout: expects one value, not a list (write a single value)"),
+        MistakeCase(
+            "15m", "{ a: b }", "11:16: session.idleTimeout: expects one value, not keys (write a single value)"),
+        MistakeCase("15m", "", "11:15: session.idleTimeout: has no value (write one, or leave the key out)"),
+        MistakeCase(
+            "idleTimeout: 15m", "maxSessions: 1e6",
+            "11:16: session.maxSessions: \"1e6\" is not a whole number (write a number from 1 to 100000000)"),
+        MistakeCase(
+            "idleTimeout: 15m", "maxSessions: 0",
+            "11:16: session.maxSessions: 0 is out of range (write 1 to 100000000)"),
+        MistakeCase(
+            "idleTimeout: 15m", "store: valkey",
+            "11:10: session.store: the store valkey is not supported yet (write memory)"),
+        MistakeCase(
+            "requiresAuthorization: true", "requiresAuthorization: yes",
+            "24:28: routes.1.requiresAuthorization: \"yes\" is neither true nor false (write true or false)"),
+        MistakeCase(
+            "methods: [GET]", "methods: GET", "15:14: routes.0.methods: expects a list (write [GET])"),
+        MistakeCase("methods: [GET]", "methods: []", "15:14: routes.0.methods: is empty (write at least one)"),
+        MistakeCase(
+            "methods: [GET]", "methods: [GET, [POST]]",
+            "15:14: routes.0.methods: item 2 of the list is not a single value (write [one, another])"),
+        MistakeCase(
+            "session:", "limits: { head: 10KB }\nsession:",
+            "10:17: limits.head: \"10KB\" is not a size (write bytes, or a number with KiB, MiB, GiB or TiB)"),
+        MistakeCase(
+            "session:", "limits: { head: 64KiB }\nsession:",
+            "10:17: limits.head: 64KiB is out of range (write 1KiB to 65535)"),
+        MistakeCase(
+            "session:", "limits: { target: 16KiB }\nsession:",
+            "10:19: limits.target: target 16KiB is not less than head 16KiB (the target is a part of the head)"),
+        MistakeCase(
+            "session:", "timeouts: { connect: 25h }\nsession:",
+            "10:22: timeouts.connect: 25h is out of range (write 1ms to 1d)"),
+        MistakeCase(
+            "session:", "tracing: { ratio: 1.5 }\nsession:",
+            "10:19: tracing.ratio: 1.5 is out of range (write 0.0 to 1.0)"),
+        MistakeCase(
+            "session:", "tracing: { ratio: half }\nsession:",
+            "10:19: tracing.ratio: \"half\" is not a decimal number (write a number such as 0.25)"),
+        MistakeCase(
+            "session:", "logging: { level: loud }\nsession:",
+            "10:19: logging.level: \"loud\" is not one of the choices"
+                + " (write trace or debug or info or notice or warning or error or critical)"),
+        MistakeCase(
+            "session:", "trustedPeers: [10.0.0.0/8, 10.0.0.1/8]\nsession:",
+            "10:28: trustedPeers.1: \"10.0.0.1/8\" is not an address or range"
+                + " (write one such as 10.0.0.0/8, with no bits set behind the prefix)"),
+    ]
+
+    static let keys = [
+        MistakeCase(
+            "idleTimeout", "idleTimout",
+            "11:3: session.idleTimout: there is no such key (did you mean \"idleTimeout\"?)"),
+        MistakeCase(
+            "session:", "sesion:",
+            "2:12: listeners.0.address: sessions and passwords would travel in the clear"
+                + " (add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on loopback"
+                + " only session.cookie.secure: false)",
+            "10:1: sesion: there is no such key (did you mean \"session\"?)"),
+        MistakeCase(
+            "    path: /episodes", "    pth: /episodes",
+            "16:5: routes.0.pth: there is no such key (did you mean \"path\"?)"),
+        MistakeCase(
+            "    path: /episodes\n", "", "14:5: routes.0.path: is missing (write it)"),
+        MistakeCase(
+            "    requiresAuthorization: true\n", "",
+            "20:5: routes.1.requiresAuthorization: is missing (write it)"),
+        MistakeCase(
+            "idleTimeout: 15m", "idleTimeout: 15m\n  idleTimeout: 5m",
+            "12:3: session.idleTimeout: stands twice, first on line 11 (keep one of them)"),
+        MistakeCase(
+            "idleTimeout: 15m", "idleTimeout: 1\n  'idleTimeout': 2m\n  store: memory\n  store: disk",
+            "12:3: session.idleTimeout: stands twice, first on line 11 (keep one of them)",
+            "14:3: session.store: stands twice, first on line 13 (keep one of them)",
+            "14:10: session.store: \"disk\" is not one of the choices (write memory)"),
+        MistakeCase(
+            "session:", "<<: { a: b }\nsession:", "10:1: <<: merge keys are not supported (write the keys out)"),
+        MistakeCase(
+            "cookie: { secure: false }", "cookie: { secure: false, domain: a }",
+            "12:28: session.cookie.domain: there is no such key (write one of: name, sameSite, secure)"),
+        MistakeCase(
+            "signIn: { path: /auth }", "signIn: /auth",
+            "7:13: upstreams.api.signIn: expects keys, not one value (write its keys below it, indented)"),
+        MistakeCase(
+            "  - name: episodes", "  - episodes\n  - name: episodes",
+            "14:5: routes.0: expects keys, not one value (write its keys below it, indented)"),
+        MistakeCase(
+            "  - address: 127.0.0.1:0", "  address: 127.0.0.1:0",
+            "2:3: listeners: expects a list (begin each item with \"- \" below the key)"),
+        MistakeCase(
+            "    requiresAuthorization: true", "    messages: { unautorized: No. }\n    requiresAuthorization: true",
+            "24:17: routes.1.messages.unautorized: there is no such message code (did you mean \"unauthorized\"?)"),
+        MistakeCase(
+            "idleTimeout: 15m", "idleTimeout: [15m",
+            "12:9: the file is no YAML: did not find expected ',' or ']'"
+                + " (check indentation, colons and quotation marks)"),
+    ]
+
+    static let names = [
+        MistakeCase(
+            "upstream: api", "upstream: apu",
+            "17:15: routes.0.upstream: there is no upstream \"apu\" (did you mean \"api\"?)"),
+        MistakeCase(
+            "name: video", "name: episodes",
+            "20:11: routes.1.name: another route is named \"episodes\" already (give each its own name)"),
+        MistakeCase(
+            "name: video", "name: the video",
+            "20:11: routes.1.name: \"the video\" is not a name"
+                + " (write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first)"),
+        MistakeCase(
+            "  other:", "  API:",
+            "8:3: upstreams.API: differs from upstream \"api\" in case or punctuation only (rename one)"),
+        MistakeCase("  other:", "  o.ther:", "8:3: upstreams.o.ther: \"o.ther\" holds a dot (write a hyphen instead)"),
+        MistakeCase(
+            "methods: [GET]", "methods: [get]", "15:15: routes.0.methods.0: \"get\" is not upper case (write GET)"),
+        MistakeCase(
+            "methods: [GET]", "methods: [GET, TRACE]", "15:20: routes.0.methods.1: TRACE is never served (leave it out)"
+        ),
+        MistakeCase(
+            "methods: [GET]", "methods: [\"G T\"]",
+            "15:15: routes.0.methods.0: \"G T\" is not a method (write one such as GET)"),
+        MistakeCase(
+            "methods: [GET]", "methods: [GET, GET]", "15:14: routes.0.methods: names a method twice (keep one of them)"),
+        MistakeCase(
+            "inject: [apiToken]", "inject: [apitoken, cookie]",
+            "19:24: routes.0.inject.1: \"cookie\" is not one of the choices (write apiToken or bearer)"),
+        MistakeCase(
+            "path: /episodes", "path: episodes",
+            "16:11: routes.0.path: a path starts with a slash (write \"/episodes\")"),
+        MistakeCase(
+            "path: /videos/{id}", "path: /videos/{id}.mp4",
+            "22:11: routes.1.path: \"{id}.mp4\" is no parameter: a parameter takes a whole segment (write \"/videos/{id}\")"
+        ),
+    ]
+
+    static let upstreams = [
+        MistakeCase(
+            "\"http://127.0.0.1:9000\"", "\"https://127.0.0.1:9000\"",
+            "5:15: upstreams.api.targets.0: https targets are not supported yet (write http://host:port)"),
+        MistakeCase(
+            "\"http://127.0.0.1:9000\"", "\"unix:/run/api\"",
+            "5:15: upstreams.api.targets.0: unix targets are not supported yet (write http://host:port)"),
+        MistakeCase(
+            "\"http://127.0.0.1:9000\"", "\"http://127.0.0.1:9000/v1\"",
+            "5:15: upstreams.api.targets.0: \"http://127.0.0.1:9000/v1\" has a path or a query"
+                + " (write http://host:port; the request brings the path)"),
+        MistakeCase(
+            "\"http://127.0.0.1:9000\"", "\"http://joe:pw@127.0.0.1\"",
+            "5:15: upstreams.api.targets.0: a target takes no user and no password (write http://host:port)"),
+        MistakeCase(
+            "\"http://127.0.0.1:9000\"", "\"127.0.0.1:9000\"",
+            "5:15: upstreams.api.targets.0: \"127.0.0.1:9000\" is not an http address (write http://host:port)"),
+        MistakeCase(
+            "\"http://127.0.0.1:9000\"", "\"http://127.0.0.1:90000\"",
+            "5:15: upstreams.api.targets.0: \"http://127.0.0.1:90000\" has no valid host and port (write http://host:port)"
+        ),
+        MistakeCase(
+            "{ value: demo }", "{ header: X TOKEN, value: demo }",
+            "6:25: upstreams.api.apiToken.header: \"X TOKEN\" is not a token"
+                + " (write letters, digits and hyphens, without spaces)"),
+        MistakeCase(
+            "{ value: demo }", "{ header: transfer_encoding, value: demo }",
+            "6:25: upstreams.api.apiToken.header: transfer_encoding has a meaning of its own"
+                + " (write another field such as X-API-TOKEN)"),
+        MistakeCase(
+            "{ value: demo }", "{ header: Cookie, value: demo }",
+            "6:25: upstreams.api.apiToken.header: Cookie has a meaning of its own"
+                + " (write another field such as X-API-TOKEN)"),
+        MistakeCase("{ value: demo }", "{ header: X-Key }", "6:5: upstreams.api.apiToken.value: is missing (write it)"),
+        MistakeCase(
+            "signIn: { path: /auth }", "signIn: { method: POST }",
+            "7:5: upstreams.api.signIn.path: is missing (write it)"),
+        MistakeCase(
+            "{ path: /auth }", "{ path: \"/auth/{id}\" }",
+            "7:21: upstreams.api.signIn.path: \"/auth/{id}\" holds a parameter or a wildcard"
+                + " (write a plain path such as /auth)"),
+        MistakeCase(
+            "{ path: /auth }", "{ path: /auth, credentials: digest }",
+            "7:33: upstreams.api.signIn.credentials: \"digest\" is not one of the choices (write basic or bearer or json)"
+        ),
+        MistakeCase(
+            "    targets: [\"http://127.0.0.1:9001\"]",
+            "    targets: [\"http://127.0.0.1:9001\"]\n    signIn: { path: /in }",
+            "accounts.upstream: several upstreams have signIn (write api or other)"),
+    ]
+
+    static let cookies = [
+        MistakeCase(
+            "  cookie: { secure: false }\n", "",
+            "2:14: listeners.0.address: sessions and passwords would travel in the clear"
+                + " (add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on"
+                + " loopback only session.cookie.secure: false)"),
+        MistakeCase(
+            "127.0.0.1:0", "0.0.0.0:8080",
+            "12:21: session.cookie.secure: only development on loopback goes without Secure"
+                + " (write true, or listen on 127.0.0.1 only)"),
+        MistakeCase(
+            "{ secure: false }", "{ secure: false, name: __Host-a }",
+            "12:34: session.cookie.name: __Host- is for Secure cookies only"
+                + " (leave the prefix out while secure is false)"),
+        MistakeCase(
+            "{ secure: false }", "{ secure: false, name: a=b }",
+            "12:34: session.cookie.name: \"a=b\" is not a token (write letters, digits and hyphens, without spaces)"),
+        MistakeCase(
+            "127.0.0.1:0\n", "127.0.0.1:0\n    tlsTerminatedInFront: true\n",
+            "13:21: session.cookie.secure: only development on loopback goes without Secure"
+                + " (write true, or listen on 127.0.0.1 only)"),
+        MistakeCase(
+            "127.0.0.1:0", "localhost",
+            "2:14: listeners.0.address: \"localhost\" is not host:port"
+                + " (write an address such as 0.0.0.0:8443 or [::1]:8443)"),
+        MistakeCase(
+            "127.0.0.1:0", "127.0.0.1:9464",
+            "1:1: admin.address: port 9464 is a client listener's already (choose another port)"),
+        MistakeCase(
+            "127.0.0.1:0", "127.0.0.1:8080\n  - address: 127.0.0.1:8080",
+            "3:14: listeners.1.address: 127.0.0.1:8080 is listened on already (choose another port)"),
+        MistakeCase(
+            "127.0.0.1:0", "127.0.0.1:0\n    tls: { certificateFile: nowhere.crt, keyFile: cloakroom.yaml }",
+            "3:29: listeners.0.tls.certificateFile: there is no file \"nowhere.crt\" (create it, or correct the path)",
+            "3:51: listeners.0.tls.keyFile: \"cloakroom.yaml\" holds no private key"
+                + " (name a PEM file with \"-----BEGIN PRIVATE KEY-----\")"),
+    ]
+
+    static let sessions = [
+        MistakeCase(
+            "idleTimeout: 15m", "idleTimeout: 9h",
+            "11:16: session.idleTimeout: idleTimeout 9h is longer than absoluteTimeout 8h"
+                + " (a session that is never idle ends at absoluteTimeout; make it the longer one)"),
+        MistakeCase(
+            "idleTimeout: 15m", "absoluteTimeout: 5m",
+            "11:20: session.absoluteTimeout: idleTimeout 15m is longer than absoluteTimeout 5m"
+                + " (a session that is never idle ends at absoluteTimeout; make it the longer one)"),
+        MistakeCase(
+            "session:", "accounts: { prefix: /auth/ }\nsession:",
+            "10:21: accounts.prefix: \"/auth/\" ends with a slash (write a path such as /auth)"),
+        MistakeCase(
+            "session:", "accounts: { prefix: /episodes }\nsession:",
+            "17:11: routes.0.path: /episodes lies under /episodes, which the gateway answers itself"
+                + " (choose another path, or set accounts.prefix)"),
+        MistakeCase(
+            "session:", "accounts: { upstream: other }\nsession:",
+            "10:23: accounts.upstream: upstream \"other\" has no signIn (add upstreams.other.signIn, or name another)"),
+    ]
+
+    static let routes = [
+        MistakeCase(
+            "path: /videos/{id}", "path: /episodes",
+            "22:11: routes.1.path: GET, HEAD /episodes is served by route \"episodes\" already (remove one of the two)"),
+        MistakeCase(
+            "    upstream: api\n    requiresAuthorization: false",
+            "    upstream: other\n    requiresAuthorization: false",
+            "19:13: routes.0.inject: upstream \"other\" has no apiToken (add upstreams.other.apiToken, or do not inject it)"
+        ),
+        MistakeCase(
+            "    upstream: api\n    requiresAuthorization: true\n    inject: [apiToken, bearer]",
+            "    upstream: other\n    requiresAuthorization: true\n    inject: [bearer]",
+            "25:13: routes.1.inject: bearer would send tokens of upstream \"api\" to another one"
+                + " (inject it on routes to \"api\" only)"),
+        MistakeCase(
+            "    upstream: api\n    requiresAuthorization: true\n    inject: [apiToken, bearer]",
+            "    upstream: other\n    requiresAuthorization: true",
+            "24:28: routes.1.requiresAuthorization: sessions belong to upstream \"api\""
+                + " (require authorization on routes to \"api\" only)"),
+        MistakeCase(
+            "    signIn: { path: /auth }\n", "",
+            "24:13: routes.1.inject: nobody can sign in: no upstream has signIn (add signIn to the upstream)"),
+    ]
+}

@@ -1,0 +1,51 @@
+import Testing
+
+@testable import CloakroomConfig
+
+@Suite struct ValueFormatTests {
+    @Test(arguments: [
+        ("500ms", Duration.milliseconds(500), "500ms"), ("15m", .seconds(900), "15m"), ("8h", .seconds(28_800), "8h"),
+        ("1d", .seconds(86_400), "1d"), ("1h30m", .seconds(5_400), "1h30m"), ("90s", .seconds(90), "1m30s"),
+        ("1s1ms", .milliseconds(1_001), "1s1ms"), ("0s", .zero, "0s"),
+    ])
+    func durationsAreReadAndRendered(_ text: String, _ duration: Duration, _ rendered: String) throws {
+        let format = ValueFormat<Duration>.duration(.zero ... .seconds(86_400))
+        #expect(try format.parse(text) == duration)
+        #expect(format.render(duration) == rendered)
+    }
+
+    @Test(arguments: [
+        "", "s", "1", "1.5h", "-1s", "1 s", "1S", "30m1h", "1h1h", "1h30", "1w", "1ss", "9223372036854775807d",
+        "99999999999999999999s", "٣s",
+    ])
+    func otherTextsAreNoDurations(_ text: String) {
+        #expect(throws: Mistake.self) { try ValueFormat<Duration>.duration(.zero ... .seconds(86_400)).parse(text) }
+    }
+
+    @Test(arguments: [
+        ("0", 0, "0"), ("1000", 1_000, "1000"), ("16KiB", 16_384, "16KiB"), ("10MiB", 10_485_760, "10MiB"),
+        ("2048", 2_048, "2KiB"), ("1 GiB", 1 << 30, "1GiB"), ("1TiB", 1 << 40, "1TiB"), ("7B", 7, "7"),
+    ])
+    func sizesAreReadAndRendered(_ text: String, _ bytes: Int, _ rendered: String) throws {
+        let format = SizeFormat.size(0...(1 << 40))
+        #expect(try format.parse(text) == bytes)
+        #expect(format.render(bytes) == rendered)
+    }
+
+    @Test(arguments: ["", "KiB", "1KB", "1kib", "-1", "1.5MiB", "9223372036854775807KiB", "0x10"])
+    func otherTextsAreNoSizes(_ text: String) {
+        #expect(throws: Mistake.self) { try SizeFormat.size(0...(1 << 40)).parse(text) }
+    }
+
+    @Test func controlCharactersDoNotBreakALineOfAReport() {
+        #expect(Printable.quoted("a\nb\u{1b}[0m") == "\"a\\u{a}b\\u{1b}[0m\"")
+        #expect(Printable.quoted(String(repeating: "x", count: 100)).count == 82)
+    }
+
+    @Test(arguments: [
+        ("idleTimout", "idleTimeout"), ("nmae", "name"), ("PATH", "path"), ("xyz", nil), ("", nil), ("ab", nil),
+    ])
+    func theNearestNameIsFound(_ name: String, _ nearest: String?) {
+        #expect(NearestName.nearest(to: name, among: ["idleTimeout", "name", "path", "absoluteTimeout"]) == nearest)
+    }
+}

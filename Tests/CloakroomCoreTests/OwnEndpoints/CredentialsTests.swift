@@ -1,0 +1,47 @@
+import CloakroomCore
+import Testing
+
+@Suite("Credentials")
+struct CredentialsTests {
+    @Test(
+        "take what looks like an e-mail address",
+        arguments: [
+            "jo@example.com", "Jo.Smith+films@sub.example.co.uk", "o'neil@example.com", "a@b.c", "josé@exämple.com",
+            "名@例え.jp",
+        ])
+    func accepted(email: String) throws {
+        #expect(try Credentials(email: email, password: Secret("x")).email == email)
+    }
+
+    @Test(
+        "Rule 10: refuse an e-mail address with two @, controls, a NUL, or anything that could mean something on its way",
+        arguments: [
+            "", "@", "jo", "jo@", "@example.com", "jo@example", "jo@example.", "jo@.com", "jo@-example.com",
+            "jo@example-.com", "jo@@example.com", "jo@evil.com@example.com", "jo@\u{308}evil.com@example.com",
+            "jo\u{0}@example.com", "jo\r\n@example.com", "jo @example.com", "jo\u{2028}@example.com", "jo:x@example.com",
+            "\"jo\"@example.com", "jo@example.com,al@example.com", "<jo@example.com>", "jo@[127.0.0.1]",
+            "jo\u{200b}@example.com", "jo\u{202e}@example.com", "jo@example.com\u{7f}",
+            String(repeating: "a", count: 65) + "@example.com",
+            "a@" + String(repeating: "b.", count: 126) + "c",
+        ])
+    func refusedEmail(email: String) {
+        #expect(throws: CredentialsError.email) { try Credentials(email: email, password: Secret("x")) }
+    }
+
+    @Test("refuse a password that is empty or holds controls", arguments: ["", "a\u{0}b", "a\r\nb", "a\u{7f}"])
+    func refusedPassword(password: String) {
+        #expect(throws: CredentialsError.password) {
+            try Credentials(email: "jo@example.com", password: Secret(password))
+        }
+    }
+
+    @Test("Rule 22: are not printed")
+    func redacted() throws {
+        let credentials = try Credentials(email: "canary@example.com", password: Secret("canary-password"))
+        var dumped = ""
+        dump(credentials, to: &dumped)
+        for text in ["\(credentials)", String(reflecting: credentials), dumped] {
+            #expect(!text.contains("canary"))
+        }
+    }
+}

@@ -1,0 +1,30 @@
+import CloakroomCore
+import Testing
+
+@Suite("The gateway's own endpoints")
+struct OwnEndpointTests {
+    @Test("Rule 22: a request does not show what may be a password, an answer does not show the ticket")
+    func redacted() {
+        var generator = SystemRandomNumberGenerator()
+        let ticket = SessionTicket(using: &generator)
+        let request = OwnRequest(
+            endpoint: .signIn, ticket: ticket, authorization: Secret("Basic canary"), contentType: "application/json",
+            body: Secret("canary"), now: Timestamp(seconds: 0))
+        let response = OwnResponse(
+            status: 200, fields: [OwnResponse.Field("Set-Cookie", "__Host-cloakroom=\(ticket.cookieValue)")])
+        var dumped = ""
+        dump(request, to: &dumped)
+        dump(response, to: &dumped)
+        for text in [String(reflecting: request), String(reflecting: response), "\(request)", "\(response)", dumped] {
+            #expect(!text.contains("canary"))
+            #expect(!text.contains(ticket.cookieValue))
+        }
+    }
+
+    @Test("read a body for a sign-in alone, large enough for an address and a passphrase with every byte escaped")
+    func bodyLimits() {
+        #expect(OwnEndpoint.signIn.bodyLimit >= 3 * (254 + 512) + 32)
+        #expect(OwnEndpoint.whoAmI.bodyLimit == 0)
+        #expect(OwnEndpoint.signOut.bodyLimit == 0)
+    }
+}

@@ -1,0 +1,49 @@
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("A keyed hash")
+struct KeyedHashTests {
+    /// The key of the reference implementation's test vectors: bytes 0 to 15.
+    private let reference = KeyedHash(key0: 0x0706_0504_0302_0100, key1: 0x0f0e_0d0c_0b0a_0908)
+
+    @Test(
+        "is SipHash-2-4, by the reference vectors",
+        arguments: [
+            (0, 0x726f_db47_dd0e_0e31), (1, 0x74f8_39c5_93dc_67fd), (7, 0xab02_00f5_8b01_d137),
+            (8, 0x93f5_f579_9a93_2462), (15, 0xa129_ca61_49be_45e5),
+        ] as [(Int, UInt64)])
+    func vectors(count: Int, expected: UInt64) {
+        #expect(reference.hash((0..<count).map(UInt8.init)) == expected)
+    }
+
+    @Test("of a session's name is that of its 32 bytes")
+    func sessionKey() {
+        let key = SessionKey(0x1111_1111_1111_1111, 0x2222_2222_2222_2222, 0, .max)
+        let bytes =
+            [UInt8](repeating: 0x11, count: 8) + [UInt8](repeating: 0x22, count: 8) + [UInt8](repeating: 0, count: 8)
+            + [UInt8](repeating: 0xff, count: 8)
+        #expect(reference.hash(key) == reference.hash(bytes))
+    }
+
+    @Test("Rule 13: bytes and the same bytes with zeros behind them do not meet")
+    func lengthCounts() {
+        #expect(reference.hash([1]) != reference.hash([1, 0]))
+        #expect(reference.hash([]) != reference.hash([0]))
+    }
+
+    @Test("under another key is another")
+    func keysDiffer() {
+        var generator = SystemRandomNumberGenerator()
+        let first = KeyedHash(using: &generator)
+        let second = KeyedHash(using: &generator)
+        #expect(first.hash([1, 2, 3]) != second.hash([1, 2, 3]))
+        #expect(first.hash([1, 2, 3]) == first.hash([1, 2, 3]))
+    }
+
+    @Test("Rule 22: does not show its key")
+    func redacted() {
+        #expect("\(reference)" == "<redacted>")
+        #expect(Mirror(reflecting: reference).children.isEmpty)
+    }
+}

@@ -1,0 +1,73 @@
+import CloakroomCore
+import Testing
+
+@Suite("A session's ticket")
+struct SessionTicketTests {
+    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+
+    private func ticket() -> SessionTicket {
+        var generator = SystemRandomNumberGenerator()
+        return SessionTicket(using: &generator)
+    }
+
+    private func read(_ text: some StringProtocol) -> SessionTicket? {
+        SessionTicket(cookieValue: Array(text.utf8).span)
+    }
+
+    @Test("comes back from its cookie as it was")
+    func roundTrip() {
+        for _ in 0..<100 {
+            let ticket = ticket()
+            let value = ticket.cookieValue
+            #expect(value.utf8.count == SessionTicket.characterCount)
+            #expect(value.utf8.allSatisfy(Self.alphabet.contains))
+            #expect(read(value) == ticket)
+        }
+    }
+
+    @Test("shows hashing the bytes that its cookie spells")
+    func bytesAreInOrder() throws {
+        // Base64url of the bytes 0 to 31.
+        let value = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
+        let ticket = try #require(read(value))
+        #expect(ticket.withBytes(Array.init) == Array(0..<32))
+        #expect(ticket.bytes == Array(0..<32))
+        #expect(ticket.cookieValue == value)
+    }
+
+    @Test(
+        "Rule 20: is not read from anything but its one spelling",
+        arguments: [
+            "", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+            "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh9", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+",
+            "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwd\u{0}h8", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHé",
+            String(repeating: "A", count: 100_000),
+        ])
+    func otherSpellings(text: String) {
+        #expect(read(text) == nil)
+    }
+
+    @Test("differs from one with any other bit")
+    func equality() throws {
+        let value = String(repeating: "A", count: 43)
+        let zero = try #require(read(value))
+        for index in value.indices {
+            let other = try #require(read(value[..<index] + "E" + value[value.index(after: index)...]))
+            #expect(other != zero)
+        }
+        #expect(SessionKey(1, 2, 3, 4) != SessionKey(1, 2, 3, 5))
+        #expect(SessionKey(1, 2, 3, 4) != SessionKey(0, 2, 3, 4))
+        #expect(SessionKey(1, 2, 3, 4) == SessionKey(1, 2, 3, 4))
+    }
+
+    @Test("Rule 22: is never printed")
+    func redacted() {
+        let ticket = ticket()
+        var dumped = ""
+        dump(ticket, to: &dumped)
+        for text in ["\(ticket)", String(reflecting: ticket), String(describing: [ticket]), dumped] {
+            #expect(!text.contains(ticket.cookieValue))
+            #expect(!text.contains("word"))
+        }
+    }
+}

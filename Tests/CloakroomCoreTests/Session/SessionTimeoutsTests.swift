@@ -1,0 +1,79 @@
+import CloakroomCore
+import Testing
+
+@Suite("The timeouts of a session")
+struct SessionTimeoutsTests {
+    private let timeouts = SessionTimeouts(idle: .seconds(900), absolute: .seconds(3_600))
+    private let start = Timestamp(seconds: 1_000_000)
+
+    private func expiry(lastUsed: Int64, now: Int64) -> SessionExpiry? {
+        timeouts.expiry(
+            expiresAt: timeouts.end(ofSessionMadeAt: start), lastUsedAt: start + .seconds(lastUsed),
+            now: start + .seconds(now))
+    }
+
+    @Test("let it live until the idle timeout is reached, and not a moment longer")
+    func idle() {
+        #expect(expiry(lastUsed: 0, now: 899) == nil)
+        #expect(expiry(lastUsed: 0, now: 900) == .idle)
+        #expect(expiry(lastUsed: 100, now: 999) == nil)
+    }
+
+    @Test("end it at the absolute timeout, however lately it was used")
+    func absolute() {
+        #expect(expiry(lastUsed: 3_599, now: 3_599) == nil)
+        #expect(expiry(lastUsed: 3_599, now: 3_600) == .absolute)
+    }
+
+    @Test("name the timeout that came first, whenever one looks")
+    func reasonIsTheFirst() {
+        #expect(expiry(lastUsed: 0, now: 100_000) == .idle)
+        #expect(expiry(lastUsed: 3_000, now: 100_000) == .absolute)
+        #expect(expiry(lastUsed: 2_700, now: 100_000) == .absolute)
+    }
+
+    @Test("do not end it when the clock jumps back")
+    func clockJumpsBack() {
+        #expect(expiry(lastUsed: 0, now: -5_000) == nil)
+    }
+
+    @Test("fix the end when it is made, so a clock that jumps back does not move it")
+    func endIsFixed() {
+        #expect(timeouts.end(ofSessionMadeAt: start) == start + .seconds(3_600))
+        #expect(
+            timeouts.deadline(expiresAt: start + .seconds(3_600), lastUsedAt: start + .seconds(3_500))
+                == start + .seconds(3_600))
+    }
+
+    @Test(
+        "note a use once in the lesser of a minute and a tenth of the idle timeout",
+        arguments: [(900, 60_000), (600, 60_000), (300, 30_000), (1, 100)] as [(Int64, Int64)])
+    func granularity(idleSeconds: Int64, milliseconds: Int64) {
+        let timeouts = SessionTimeouts(idle: .seconds(idleSeconds), absolute: .seconds(3_600))
+        #expect(timeouts.touchGranularity == .milliseconds(milliseconds))
+        let before = start + .milliseconds(milliseconds - 1)
+        #expect(!timeouts.isTouchDue(lastUsedAt: start, now: before))
+        #expect(timeouts.isTouchDue(lastUsedAt: start, now: start + .milliseconds(milliseconds)))
+        #expect(!timeouts.isTouchDue(lastUsedAt: start, now: start - .seconds(86_400)))
+    }
+
+    @Test("do not overflow at the ends of time")
+    func extremes() {
+        let timeouts = SessionTimeouts(idle: .seconds(Int64.max), absolute: .seconds(Int64.max))
+        let last = Timestamp(milliseconds: .max)
+        let first = Timestamp(milliseconds: .min)
+        #expect(timeouts.end(ofSessionMadeAt: start).milliseconds == .max)
+        #expect(timeouts.expiry(expiresAt: last, lastUsedAt: last, now: first) == nil)
+        #expect(!timeouts.isTouchDue(lastUsedAt: last, now: first))
+    }
+
+    @Test(
+        "tell a client the reason of each end",
+        arguments: [
+            (.signedOut, .revoked), (.replaced, .revoked), (.expiredIdle, .expiredIdle),
+            (.expiredAbsolute, .expiredAbsolute),
+        ] as [(SessionEndReason, UnauthorizedReason)])
+    func reasons(end: SessionEndReason, told: UnauthorizedReason) {
+        #expect(end.unauthorizedReason == told)
+    }
+}

@@ -1,0 +1,33 @@
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The heap of deadlines")
+struct ExpiryHeapTests {
+    private func drain(_ heap: inout ExpiryHeap, now: Int64) -> [Int64] {
+        var deadlines: [Int64] = []
+        while let entry = heap.popDue(now: now) { deadlines.append(entry.deadline) }
+        return deadlines
+    }
+
+    @Test("gives entries out in order of their deadlines, pushed one by one or made all at once")
+    func order() {
+        let deadlines = (0..<500).map { Int64(($0 &* 7_919) % 503) }
+        var pushed = ExpiryHeap()
+        for deadline in deadlines { pushed.push(ExpiryHeap.Entry(deadline: deadline, id: 0)) }
+        var made = ExpiryHeap(deadlines.map { ExpiryHeap.Entry(deadline: $0, id: 0) })
+        #expect(pushed.count == 500)
+        #expect(drain(&pushed, now: .max) == deadlines.sorted())
+        #expect(drain(&made, now: .max) == deadlines.sorted())
+        #expect(pushed.count == 0)
+    }
+
+    @Test("keeps what is not due yet")
+    func due() {
+        var heap = ExpiryHeap([3, 1, 2].map { ExpiryHeap.Entry(deadline: $0, id: UInt64($0)) })
+        #expect(heap.popDue(now: 0) == nil)
+        #expect(drain(&heap, now: 2) == [1, 2])
+        #expect(heap.count == 1)
+        #expect(heap.popDue(now: 3)?.id == 3)
+    }
+}

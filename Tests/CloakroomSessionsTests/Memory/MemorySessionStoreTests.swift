@@ -1,0 +1,162 @@
+import CloakroomCore
+import CloakroomSessions
+import Synchronization
+import Testing
+
+@Suite("The memory store")
+struct MemorySessionStoreTests {
+    /// Counts what the store tells.
+    private final class Counts: Sendable {
+        private let created = Mutex(0)
+        private let ended = Mutex<[SessionEndReason: Int]>([:])
+
+        func store(_ plan: SessionPlan) -> MemorySessionStore {
+            MemorySessionStore(
+                plan, logKey: KeyedHash(key0: 1, key1: 2), onCreated: { self.created.withLock { $0 += 1 } },
+                onEnded: { reason in self.ended.withLock { $0[reason, default: 0] += 1 } })
+        }
+
+        var createdCount: Int { created.withLock { $0 } }
+        var endedByReason: [SessionEndReason: Int] { ended.withLock { $0 } }
+    }
+
+    private let start = Sample.start
+
+    @Test("knows a session by SHA-256 of its ticket's bytes")
+    func keyIsDigest() throws {
+        let zeros = [UInt8](repeating: UInt8(ascii: "A"), count: SessionTicket.characterCount)
+        let read = SessionTicket(cookieValue: zeros.span)
+        let ticket = try #require(read)
+        // What `sha256sum` says of 32 zero bytes.
+        #expect(
+            SessionKey(ticket)
+                == SessionKey(
+                    0x6668_7aad_f862_bd77, 0x6c8f_c18b_8e9f_8e20, 0x0897_1485_6ee2_33b3, 0x902a_591d_0d5f_2925))
+    }
+
+    @Test("never says that it cannot tell")
+    func neverUnknown() async throws {
+        let store = Counts().store(Sample.plan)
+        let (ticket, _) = try await store.create(Sample.user(), tokens: Sample.tokens(), now: start)
+        var generator = SystemRandomNumberGenerator()
+        for lookup in [
+            store.find(ticket, now: start, slides: true),
+            store.find(SessionTicket(using: &generator), now: start, slides: true),
+        ] {
+            if case .unknown = lookup { Issue.record("a memory store has every session at hand") }
+            #expect(lookup.session != nil || lookup.reason != nil)
+        }
+    }
+
+    @Test("clears expired sessions away, so many a sweep and no more, until none is left")
+    func sweep() async throws {
+        let counts = Counts()
+        let store = counts.store(Sample.plan)
+        for number in 0..<1_000 {
+            _ = try await store.create(Sample.user(number), tokens: Sample.tokens(number), now: start)
+        }
+        #expect(store.sweep(now: start + .seconds(899)) == 0)
+        let now = start + .seconds(900)
+        var sweeps = 0
+        while store.count > 0, sweeps < 20 {
+            #expect(store.sweep(now: now, limit: 100) <= 100)
+            sweeps += 1
+        }
+        #expect(sweeps == 10)
+        #expect(store.count == 0)
+        #expect(counts.endedByReason == [.expiredIdle: 1_000])
+    }
+
+    @Test("does not clear away a session that was used meanwhile, and comes back to it when it is due")
+    func sweepSparesUsed() async throws {
+        let counts = Counts()
+        let store = counts.store(Sample.plan)
+        let (ticket, _) = try await store.create(Sample.user(), tokens: Sample.tokens(), now: start)
+        _ = store.find(ticket, now: start + .seconds(500), slides: true)
+        #expect(store.sweep(now: start + .seconds(1_399)) == 0)
+        #expect(store.sweep(now: start + .seconds(1_400)) == 1)
+        #expect(store.find(ticket, now: start + .seconds(1_400), slides: true).reason == .expiredIdle)
+        #expect(counts.endedByReason == [.expiredIdle: 1])
+    }
+
+    @Test("tells of each session once that it was made and once that it ended, whoever finds out")
+    func observes() async throws {
+        let counts = Counts()
+        let store = counts.store(Sample.plan)
+        var tickets: [SessionTicket] = []
+        for number in 0..<4 {
+            tickets.append(try await store.create(Sample.user(number), tokens: Sample.tokens(number), now: start).0)
+        }
+        _ = try await store.end(tickets[0], reason: .signedOut, now: start)
+        _ = try await store.end(tickets[1], reason: .replaced, now: start)
+        for seconds in stride(from: Int64(0), to: 3_600, by: 600) {
+            _ = store.find(tickets[2], now: start + .seconds(seconds), slides: true)
+        }
+        let now = start + .seconds(3_600)
+        for ticket in tickets + tickets { _ = store.find(ticket, now: now, slides: true) }
+        store.sweep(now: now)
+        #expect(counts.createdCount == 4)
+        #expect(counts.endedByReason == [.signedOut: 1, .replaced: 1, .expiredAbsolute: 1, .expiredIdle: 1])
+        #expect(store.count == 0)
+    }
+
+    @Test("remembers why sessions ended for a bounded number of them")
+    func tombstonesAreBounded() async throws {
+        let store = Counts().store(Sample.plan)
+        var tickets: [SessionTicket] = []
+        for _ in 0..<70_000 {
+            let (ticket, _) = try await store.create(Sample.user(), tokens: Sample.tokens(), now: start)
+            _ = try await store.end(ticket, reason: .signedOut, now: start)
+            tickets.append(ticket)
+        }
+        let revoked = tickets.count { store.find($0, now: start, slides: false).reason == .revoked }
+        #expect(revoked <= 65_536)
+        #expect(revoked > 60_000)
+        let last = try #require(tickets.last)
+        #expect(store.find(last, now: start, slides: false).reason == .revoked)
+        #expect(store.count == 0)
+    }
+
+    @Test("stays whole when many sign in, look, sign out and sweep at once")
+    func stress() async throws {
+        let counts = Counts()
+        var plan = Sample.plan
+        plan.maxSessions = 500
+        let store = counts.store(plan)
+        await withTaskGroup(of: Void.self) { group in
+            for worker in 0..<8 {
+                group.addTask { await work(worker, on: store) }
+            }
+        }
+        let live = counts.createdCount - counts.endedByReason.values.reduce(0, +)
+        #expect(store.count == live)
+        #expect(store.sweep(now: start + .seconds(1_000_000)) == live)
+        #expect(store.count == 0)
+    }
+
+    /// A day in the life of one client among many; a store that is full is part of it.
+    private func work(_ worker: Int, on store: MemorySessionStore) async {
+        var mine: [SessionTicket] = []
+        for step in 0..<2_000 {
+            let now = start + .seconds(Int64(step))
+            switch (step &* 31 &+ worker) % 5 {
+            case 0, 1:
+                let made = try? await store.create(Sample.user(worker), tokens: Sample.tokens(worker), now: now)
+                if let made { mine.append(made.0) }
+            case 2:
+                guard let ticket = mine.popLast() else { continue }
+                let ended = try? await store.end(ticket, reason: .signedOut, now: now)
+                #expect(ended == nil || ended?.user.accountHash == UInt64(worker))
+                #expect(store.find(ticket, now: now, slides: true).session == nil)
+            case 3:
+                for ticket in mine.suffix(20) {
+                    let session = store.find(ticket, now: now, slides: true).session
+                    #expect(session == nil || session?.user.accountHash == UInt64(worker))
+                }
+            default:
+                store.sweep(now: now, limit: 50)
+            }
+            #expect(store.count <= 500)
+        }
+    }
+}

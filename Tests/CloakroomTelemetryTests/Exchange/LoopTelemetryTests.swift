@@ -1,0 +1,175 @@
+import Foundation
+import Testing
+
+@testable import CloakroomTelemetry
+
+@Suite("Loop telemetry")
+struct LoopTelemetryTests {
+    private struct Outcome {
+        let objects: [[String: Any]]
+        let exposition: String
+    }
+
+    private static var record: ExchangeRecord {
+        var record = ExchangeRecord()
+        record.routeIndex = 0
+        record.method = .get
+        record.status = 200
+        record.scheme = .https
+        record.protocolVersion = .http2
+        record.decision = .forwarded
+        record.startWallNanoseconds = 1_767_225_599_005_000_000
+        record.durationNanoseconds = 12_345_678
+        record.upstreamDurationNanoseconds = 12_000_000
+        record.upstreamIndex = 0
+        record.bytesReceived = 12
+        record.bytesSent = 650
+        record.retries = 1
+        record.sessionHash = 0xabcdef
+        record.traceID = Identifier128(high: 0x4bf9_2f35_77b3_4da6, low: 0xa3ce_929d_0e0e_4736)
+        record.requestID = Identifier128(high: 0, low: 255)
+        record.peerAddress = "192.0.2.7"
+        record.tlsVersion = .tls1_3
+        return record
+    }
+
+    private func run(
+        accessLog: Bool = true, _ body: (LoopTelemetry) -> Void
+    ) async throws -> Outcome {
+        let pipe = try LinePipe()
+        var settings = TelemetrySettings()
+        settings.logFileDescriptor = pipe.writeEnd
+        settings.isAccessLogEnabled = accessLog
+        let telemetry = GatewayTelemetry(settings: settings)
+        let loop = telemetry.makeLoopTelemetry(
+            routes: ["video", "odd \"name\""],
+            upstreams: [
+                UpstreamTarget(upstream: "api", address: "127.0.0.1", port: 9_000),
+                UpstreamTarget(upstream: "api", address: "::1", port: 9_001),
+            ])
+        body(loop)
+        loop.flush()
+        telemetry.shutdown()
+        let exposition = String(decoding: telemetry.registry.exposition(), as: UTF8.self)
+        return Outcome(objects: try await pipe.objects(), exposition: exposition)
+    }
+
+    private func finish(_ loop: LoopTelemetry, _ record: ExchangeRecord, method: String = "GET", path: [UInt8]) {
+        let method = Array(method.utf8)
+        loop.exchangeStarted(scheme: record.scheme, method: record.method)
+        loop.exchangeFinished(record, method: method.span, path: path.span)
+    }
+
+    @Test("An exchange is one access-log line with everything known about it")
+    func accessLog() async throws {
+        let outcome = try await run { finish($0, Self.record, path: Array("/videos/1?token=secret".utf8)) }
+        #expect(outcome.objects.count == 1)
+        let object = try #require(outcome.objects.first as? NSDictionary)
+        let expected: NSDictionary = [
+            "time": "2025-12-31T23:59:59.005Z", "logger": "access",
+            "request_id": "000000000000000000000000000000ff", "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+            "peer": "192.0.2.7", "method": "GET", "route": "video", "path": "/videos/1", "status": 200,
+            "bytes_in": 12, "bytes_out": 650, "duration_ms": 12.345, "upstream_ms": 12, "overhead_ms": 0.345,
+            "upstream": "api", "upstream_target": "127.0.0.1:9000", "retries": 1, "decision": "forwarded",
+            "session": "0000000000abcdef", "scheme": "https", "protocol": "2", "tls": "1.3",
+        ]
+        #expect(object == expected)
+    }
+
+    @Test("What an exchange did not have is left out of its line")
+    func absentFields() async throws {
+        var record = ExchangeRecord()
+        record.status = 400
+        record.errorType = .invalidRequest
+        let outcome = try await run { finish($0, record, method: "BREW\"\u{1}", path: []) }
+        let object = try #require(outcome.objects.first)
+        #expect(object["route"] as? String == "(unmatched)")
+        #expect(object["method"] as? String == "BREW\"\u{1}")
+        #expect(object["path"] as? String == "")
+        #expect(object["error"] as? String == "invalid_request")
+        #expect(object["decision"] as? String == "none")
+        for key in ["trace_id", "upstream", "upstream_target", "upstream_ms", "session", "tls"] {
+            #expect(object[key] == nil, "\(key)")
+        }
+    }
+
+    @Test("Hostile paths come back as they were; what is not UTF-8 is replaced")
+    func hostilePaths() async throws {
+        let paths: [([UInt8], String)] = [
+            (Array("/\"},{\"status\":1,\"a\":\"".utf8), "/\"},{\"status\":1,\"a\":\""),
+            (Array("/\\u0041\r\nlevel\u{0}\u{1f}\u{7f}".utf8), "/\\u0041\r\nlevel\u{0}\u{1f}\u{7f}"),
+            (Array("/é漢😀\u{9b}31m".utf8), "/é漢😀\u{9b}31m"),
+            ([0x2f, 0xff, 0x61, 0xc3], "/\u{fffd}a\u{fffd}"),
+            ([0xed, 0xa0, 0x80], "\u{fffd}\u{fffd}\u{fffd}"),
+            ([0xc0, 0xaf, 0xf4, 0x90, 0x80, 0x80], String(repeating: "\u{fffd}", count: 6)),
+        ]
+        let outcome = try await run { loop in
+            for (path, _) in paths { finish(loop, Self.record, path: path) }
+        }
+        #expect(outcome.objects.compactMap { $0["path"] as? String } == paths.map(\.1))
+    }
+
+    @Test("A long path is cut at 1 KiB")
+    func longPath() async throws {
+        let outcome = try await run { finish($0, Self.record, path: [UInt8](repeating: 0x61, count: 9_000)) }
+        #expect((outcome.objects.first?["path"] as? String)?.count == 1_024)
+    }
+
+    @Test("Metrics carry the configured names and the exchange's outcome")
+    func metrics() async throws {
+        var unauthorized = Self.record
+        unauthorized.routeIndex = 1
+        unauthorized.status = 401
+        unauthorized.decision = .unauthenticated
+        unauthorized.upstreamIndex = -1
+        unauthorized.upstreamDurationNanoseconds = nil
+        var failed = Self.record
+        failed.status = 503
+        failed.errorType = .upstreamTimeout
+        failed.upstreamStatus = 0
+        failed.upstreamIndex = 1
+        let outcome = try await run { loop in
+            finish(loop, Self.record, path: [0x2f])
+            finish(loop, Self.record, path: [0x2f])
+            finish(loop, unauthorized, path: [0x2f])
+            finish(loop, failed, path: [0x2f])
+            loop.exchangeStarted(scheme: .https, method: .post)
+        }
+        for line in [
+            #"http_server_request_duration_seconds_count{error_type="",http_request_method="GET","#
+                + #"http_response_status_code="200",http_route="video",network_protocol_version="2",url_scheme="https"} 2"#,
+            #"http_server_request_duration_seconds_count{error_type="",http_request_method="GET","#
+                + #"http_response_status_code="401",http_route="odd \"name\"",network_protocol_version="2","#
+                + #"url_scheme="https"} 1"#,
+            #"http_client_request_duration_seconds_count{error_type="upstream_timeout",http_request_method="GET","#
+                + #"http_response_status_code="",server_address="::1",server_port="9001",upstream="api"} 1"#,
+            #"http_server_active_requests{http_request_method="GET",url_scheme="https"} 0"#,
+            #"http_server_active_requests{http_request_method="POST",url_scheme="https"} 1"#,
+            #"cloakroom_overhead_seconds_count{route="video"} 3"#,
+            #"cloakroom_auth_decisions_total{decision="forwarded",route="video"} 3"#,
+            #"cloakroom_auth_decisions_total{decision="unauthenticated",route="odd \"name\""} 1"#,
+        ] {
+            #expect(outcome.exposition.contains(line + "\n"), "\(line)")
+        }
+        #expect(!outcome.exposition.contains(#"cloakroom_overhead_seconds_count{route="odd"#))
+    }
+
+    @Test("Lines leave for the writer when the buffer is full, without a flush")
+    func fullBuffer() async throws {
+        let pipe = try LinePipe()
+        let metrics = GatewayMetrics(registry: PrometheusRegistry())
+        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: metrics.droppedLogs)
+        let loop = LoopTelemetry(metrics: metrics, writer: writer, routes: ["video"], upstreams: [])
+        for _ in 0..<100 { finish(loop, Self.record, path: Array("/videos/1".utf8)) }
+        writer.shutdown()
+        let count = try await pipe.objects().count
+        #expect(count > 30 && count < 100)
+    }
+
+    @Test("Without an access log nothing is written and everything is counted")
+    func accessLogOff() async throws {
+        let outcome = try await run(accessLog: false) { finish($0, Self.record, path: [0x2f]) }
+        #expect(outcome.objects.isEmpty)
+        #expect(outcome.exposition.contains(#"decision="forwarded",route="video"} 1"#))
+    }
+}

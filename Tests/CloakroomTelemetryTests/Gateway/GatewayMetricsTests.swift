@@ -1,0 +1,51 @@
+import Testing
+
+@testable import CloakroomTelemetry
+
+@Suite("Gateway metrics")
+struct GatewayMetricsTests {
+    @Test("Outcomes that are known in advance are exposed as zero from the start")
+    func zeros() {
+        let metrics = GatewayMetrics(registry: PrometheusRegistry())
+        let text = String(decoding: metrics.registry.exposition(), as: UTF8.self)
+        for outcome in ["success", "rejected", "invalid", "throttled", "upstream_error"] {
+            #expect(text.contains("cloakroom_sign_ins_total{outcome=\"\(outcome)\"} 0\n"))
+        }
+        for kind in ["user", "everywhere", "admin"] {
+            #expect(text.contains("cloakroom_sign_outs_total{kind=\"\(kind)\"} 0\n"))
+        }
+        #expect(text.contains("cloakroom_sessions_created_total 0\n"))
+        #expect(text.contains("cloakroom_sessions_ended_total{reason=\"expired_idle\"} 0\n"))
+    }
+
+    @Test("What is recorded shows under the documented names")
+    func recording() {
+        let metrics = GatewayMetrics(registry: PrometheusRegistry())
+        metrics.recordSignIn(.success, durationNanoseconds: 30_000_000)
+        metrics.recordSignOut(.everywhere)
+        metrics.recordSessionCreated()
+        metrics.recordSessionEnded(.revoked, count: 3)
+        metrics.sessionsActive.set(17)
+        metrics.upstreamConnections(upstream: "api", state: .idle).add(2)
+        metrics.upstreamPendingRequests(upstream: "api").add(1)
+        metrics.upstreamRetries(upstream: "api", reason: "reset").increment()
+        metrics.wireRejections(kind: "bad_host").increment()
+        metrics.setBuildInfo(version: "1.2.3", commit: "abc")
+        let text = String(decoding: metrics.registry.exposition(), as: UTF8.self)
+        for line in [
+            #"cloakroom_sign_ins_total{outcome="success"} 1"#,
+            #"cloakroom_sign_in_duration_seconds_count{outcome="success"} 1"#,
+            #"cloakroom_sign_outs_total{kind="everywhere"} 1"#,
+            "cloakroom_sessions_created_total 1",
+            #"cloakroom_sessions_ended_total{reason="revoked"} 3"#,
+            "cloakroom_sessions_active 17",
+            #"cloakroom_upstream_connections{state="idle",upstream="api"} 2"#,
+            #"cloakroom_upstream_pending_requests{upstream="api"} 1"#,
+            #"cloakroom_upstream_retries_total{reason="reset",upstream="api"} 1"#,
+            #"cloakroom_wire_rejections_total{kind="bad_host"} 1"#,
+            #"cloakroom_build_info{commit="abc",version="1.2.3"} 1"#,
+        ] {
+            #expect(text.contains(line + "\n"), "\(line)")
+        }
+    }
+}

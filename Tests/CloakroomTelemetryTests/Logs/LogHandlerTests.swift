@@ -1,0 +1,128 @@
+import Foundation
+import Logging
+import Testing
+import Tracing
+
+@testable import CloakroomTelemetry
+
+@Suite("Log handlers")
+struct LogHandlerTests {
+    private struct Failure: Error {}
+
+    private func jsonObjects(_ body: (inout Logger) -> Void) async throws -> [[String: Any]] {
+        let pipe = try LinePipe()
+        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
+        var logger = Logger(label: "test \"label\"") { label in
+            JSONLogHandler(
+                label: label, writer: writer, logLevel: .trace, metadataProvider: .traceContext,
+                now: { 1_000_000_000 })
+        }
+        body(&logger)
+        writer.shutdown()
+        return try await pipe.objects()
+    }
+
+    @Test("A line is one JSON object with time, level, logger, message and metadata")
+    func json() async throws {
+        let objects = try await jsonObjects { logger in
+            logger.trace("quiet \u{1b}[31m\n\"loud\"")
+            logger.error("failed", error: Failure())
+        }
+        #expect(objects.count == 2)
+        #expect(objects[0]["time"] as? String == "1970-01-01T00:00:01.000Z")
+        #expect(objects[0]["level"] as? String == "trace")
+        #expect(objects[0]["logger"] as? String == "test \"label\"")
+        #expect(objects[0]["message"] as? String == "quiet \u{1b}[31m\n\"loud\"")
+        #expect(objects[1]["error"] as? String == "Failure()")
+    }
+
+    @Test("Metadata may be nested; the event's goes before the logger's")
+    func metadata() async throws {
+        let objects = try await jsonObjects { logger in
+            logger[metadataKey: "a"] = "logger"
+            logger[metadataKey: "b"] = "logger"
+            logger.info(
+                "m", metadata: ["a": "event", "nested": ["list": ["1", ["k": "v"]]], "n": .stringConvertible(7)])
+        }
+        let object = try #require(objects.first)
+        #expect(object["a"] as? String == "event")
+        #expect(object["b"] as? String == "logger")
+        #expect(object["n"] as? String == "7")
+        let list = try #require((object["nested"] as? [String: Any])?["list"] as? [Any])
+        #expect(list.first as? String == "1")
+        #expect((list.last as? [String: String]) == ["k": "v"])
+    }
+
+    @Test("Metadata cannot pass itself off as the line's own fields")
+    func reservedKeys() async throws {
+        let objects = try await jsonObjects {
+            $0.info("true message", metadata: ["message": "other", "level": "none"])
+        }
+        let object = try #require(objects.first)
+        #expect(object["message"] as? String == "true message")
+        #expect(object["metadata_message"] as? String == "other")
+        #expect(object["metadata_level"] as? String == "none")
+    }
+
+    @Test("Metadata nested without end is cut")
+    func depth() async throws {
+        var value: Logger.MetadataValue = "core"
+        for _ in 0..<100 { value = ["n": value] }
+        let objects = try await jsonObjects { $0.info("deep", metadata: ["v": value]) }
+        #expect(objects.first?["v"] is [String: Any])
+    }
+
+    @Test("Lines inside a trace name it")
+    func traceMetadata() async throws {
+        let trace = TraceContext(traceID: Identifier128(high: 1, low: 2), spanID: 3, flags: 1)
+        var context = ServiceContext.topLevel
+        context.traceContext = trace
+        let objects = try await jsonObjects { logger in
+            ServiceContext.withValue(context) { logger.info("inside") }
+            logger.info("outside")
+        }
+        #expect(objects[0]["trace_id"] as? String == "00000000000000010000000000000002")
+        #expect(objects[0]["span_id"] as? String == "0000000000000003")
+        #expect(objects[1]["trace_id"] == nil)
+    }
+
+    @Test("A text line stays one line and shows no control character")
+    func text() async throws {
+        let pipe = try LinePipe()
+        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
+        let logger = Logger(label: "app") { label in
+            TextLogHandler(label: label, writer: writer, logLevel: .info, now: { 0 })
+        }
+        logger.info("hello\nworld\u{1b}", metadata: ["b": "two words", "a": "x"])
+        logger.debug("not shown")
+        writer.shutdown()
+        pipe.closeWriteEnd()
+        let text = String(decoding: await pipe.readToEnd(), as: UTF8.self)
+        #expect(text == "1970-01-01T00:00:00.000Z INFO     app: hello\\nworld\\u001b a=x b=\"two words\"\n")
+    }
+}
+
+@Suite("Audit log")
+struct AuditLogTests {
+    @Test("Each event has its stable name and its values in metadata")
+    func events() async throws {
+        let pipe = try LinePipe()
+        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
+        let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
+        let request = Identifier128(high: 0, low: 0xabc)
+        audit.signIn(.throttled, user: 0xfeed, peer: "192.0.2.1", requestID: request)
+        audit.signOut(.user, user: nil, peer: "192.0.2.1", requestID: request)
+        audit.sessionEnded(.refreshRejected, session: 0x1, user: 0xfeed)
+        audit.configLoaded(hash: "c0ffee", source: "cloakroom.yaml")
+        writer.shutdown()
+        let objects = try await pipe.objects()
+        let names = objects.compactMap { $0["event"] as? String }
+        #expect(names == ["sign_in", "sign_out", "session_ended", "config_loaded"])
+        #expect(objects[0]["outcome"] as? String == "throttled")
+        #expect(objects[0]["user"] as? String == "000000000000feed")
+        #expect(objects[0]["request_id"] as? String == "00000000000000000000000000000abc")
+        #expect(objects[1]["user"] == nil)
+        #expect(objects[2]["reason"] as? String == "refresh_rejected")
+        #expect(objects[3]["config_hash"] as? String == "c0ffee")
+    }
+}

@@ -1,0 +1,113 @@
+import Testing
+
+@testable import CloakroomTelemetry
+
+@Suite("Prometheus registry")
+struct PrometheusRegistryTests {
+    private func text(_ registry: PrometheusRegistry) -> String {
+        String(decoding: registry.exposition(), as: UTF8.self)
+    }
+
+    @Test("The same name and labels give the same handle, whatever the labels' order")
+    func sameHandle() {
+        let registry = PrometheusRegistry()
+        let one = registry.counter("c_total", help: "C.", labels: [("a", "1"), ("b", "2")])
+        let two = registry.counter("c_total", help: "C.", labels: [("b", "2"), ("a", "1")])
+        #expect(one === two)
+    }
+
+    @Test("A series beyond the cap records, is not exposed and is counted")
+    func seriesCap() {
+        let registry = PrometheusRegistry(seriesLimit: 2)
+        for index in 0..<5 {
+            registry.counter("c_total", help: "C.", labels: [("i", "\(index)")]).increment()
+        }
+        let beyond = registry.counter("c_total", help: "C.", labels: [("i", "9")])
+        beyond.increment(by: 7)
+        #expect(beyond.value == 7)
+        #expect(text(registry).contains("c_total{i=\"1\"} 1\n"))
+        #expect(!text(registry).contains("c_total{i=\"2\"}"))
+        #expect(text(registry).contains("cloakroom_telemetry_dropped_total{signal=\"metrics\"} 4\n"))
+        #expect(registry.counter("c_total", help: "C.", labels: [("i", "0")]).value == 1)
+    }
+
+    @Test("The counts of what was dropped are not capped")
+    func droppedIsExempt() {
+        let metrics = GatewayMetrics(registry: PrometheusRegistry(seriesLimit: 1))
+        metrics.droppedLogs.increment(by: 3)
+        metrics.droppedTraces.increment(by: 4)
+        let exposed = text(metrics.registry)
+        #expect(exposed.contains("cloakroom_telemetry_dropped_total{signal=\"logs\"} 3\n"))
+        #expect(exposed.contains("cloakroom_telemetry_dropped_total{signal=\"traces\"} 4\n"))
+    }
+
+    @Test("A name that another kind has taken gives a working handle that is not exposed")
+    func kindClash() {
+        let registry = PrometheusRegistry()
+        registry.counter("thing", help: "T.").increment(by: 5)
+        let gauge = registry.gauge("thing", help: "T.")
+        gauge.set(9)
+        let fraction = registry.floatingPointCounter("thing", help: "T.")
+        fraction.increment(by: 0.5)
+        registry.histogram("thing", help: "T.").record(nanoseconds: 1)
+        #expect(gauge.value == 9)
+        #expect(fraction.value == 0.5)
+        #expect(text(registry).contains("# TYPE thing counter\nthing 5\n"))
+        #expect(text(registry).contains("{signal=\"metrics\"} 3\n"))
+    }
+
+    @Test("A histogram's sample names cannot be taken by another family, in either order")
+    func sampleNameClash() {
+        let registry = PrometheusRegistry()
+        _ = registry.histogram("a_seconds", help: "A.")
+        registry.counter("a_seconds_count", help: "A.").increment()
+        registry.counter("b_seconds_sum", help: "B.").increment()
+        registry.histogram("b_seconds", help: "B.").record(nanoseconds: 1)
+        #expect(!text(registry).contains("TYPE a_seconds_count"))
+        #expect(!text(registry).contains("TYPE b_seconds histogram"))
+        #expect(text(registry).contains("{signal=\"metrics\"} 2\n"))
+    }
+
+    @Test("Counters never fall")
+    func monotonic() {
+        let registry = PrometheusRegistry()
+        let whole = registry.counter("w_total", help: "W.")
+        whole.increment(by: 3)
+        whole.increment(by: -2)
+        let fraction = registry.floatingPointCounter("f_total", help: "F.")
+        fraction.increment(by: 1.5)
+        fraction.increment(by: -1)
+        fraction.increment(by: .nan)
+        #expect(whole.value == 3)
+        #expect(fraction.value == 1.5)
+    }
+
+    @Test("Recording from several threads at once loses nothing")
+    func concurrentRecording() async {
+        let registry = PrometheusRegistry()
+        let (tasks, rounds) = (8, 5_000)
+        await withTaskGroup(of: Void.self) { group in
+            for task in 0..<tasks {
+                group.addTask {
+                    let counter = registry.counter("c_total", help: "C.")
+                    let gauge = registry.floatingPointGauge("g", help: "G.")
+                    let level = registry.gauge("l", help: "L.")
+                    let histogram = registry.histogram("h_seconds", help: "H.")
+                    for round in 0..<rounds {
+                        counter.increment()
+                        gauge.increment(by: 0.5)
+                        level.add(round.isMultiple(of: 2) ? 1 : -1)
+                        histogram.record(nanoseconds: UInt64(task) * 20_000_000)
+                    }
+                }
+            }
+        }
+        #expect(registry.counter("c_total", help: "C.").value == 40_000)
+        #expect(registry.floatingPointGauge("g", help: "G.").value == 20_000)
+        #expect(registry.gauge("l", help: "L.").value == 0)
+        let snapshot = registry.histogram("h_seconds", help: "H.").snapshot()
+        #expect(snapshot.count == 40_000)
+        #expect(snapshot.cumulative.first == 5_000)
+        #expect(snapshot.sum == 0.02 * Double((0..<8).reduce(0, +)) * 5_000)
+    }
+}

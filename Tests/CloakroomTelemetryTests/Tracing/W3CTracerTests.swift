@@ -1,0 +1,159 @@
+import Foundation
+import Synchronization
+import Testing
+import Tracing
+
+@testable import CloakroomTelemetry
+
+@Suite("W3C tracer")
+struct W3CTracerTests {
+    private final class Collector: SpanExporter {
+        private let spans = Mutex<[FinishedSpan]>([])
+
+        func export(_ span: FinishedSpan) { spans.withLock { $0.append(span) } }
+
+        var finished: [FinishedSpan] { spans.withLock { $0 } }
+    }
+
+    private struct Fields: Injector, Extractor {
+        func inject(_ value: String, forKey key: String, into carrier: inout [String: String]) { carrier[key] = value }
+
+        func extract(key: String, from carrier: [String: String]) -> String? { carrier[key] }
+    }
+
+    private struct Secret: Error, CustomStringConvertible {
+        var description: String { "password is hunter2" }
+    }
+
+    private let collector = Collector()
+
+    @Test("A span without a parent begins a trace; one inside it is its child")
+    func parentAndChild() throws {
+        let tracer = W3CTracer(sampler: .alwaysOn, exporter: collector)
+        tracer.withSpan("outer", ofKind: .server) { _ in
+            tracer.withSpan("inner", ofKind: .client) { $0.attributes["k"] = "v" }
+        }
+        try #require(collector.finished.count == 2)
+        let (inner, outer) = (collector.finished[0], collector.finished[1])
+        #expect(outer.name == "outer")
+        #expect(outer.parentSpanID == nil)
+        #expect(inner.parentSpanID == outer.context.spanID)
+        #expect(inner.context.traceID == outer.context.traceID)
+        #expect(inner.context.spanID != outer.context.spanID)
+        #expect(inner.kind == .client)
+        #expect(inner.attributes.get("k") == .string("v"))
+        #expect(inner.endNanoseconds >= inner.startNanoseconds)
+    }
+
+    @Test("A span that is not sampled keeps nothing and still passes its context on")
+    func unsampled() throws {
+        let tracer = W3CTracer(sampler: .alwaysOff, exporter: collector)
+        let span = tracer.startSpan("quiet", context: .topLevel)
+        span.attributes["k"] = "v"
+        span.end()
+        #expect(!span.isRecording)
+        #expect(span.attributes.isEmpty)
+        #expect(collector.finished.isEmpty)
+        #expect(try #require(span.context.traceContext).isSampled == false)
+        var carrier: [String: String] = [:]
+        tracer.inject(span.context, into: &carrier, using: Fields())
+        #expect(carrier["traceparent"]?.count == 55)
+    }
+
+    @Test("What was extracted is continued, and injected with the new span's id")
+    func propagation() throws {
+        let tracer = W3CTracer(sampler: .alwaysOff.parentBased, exporter: collector)
+        var context = ServiceContext.topLevel
+        let incoming = [
+            "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "vendor=1,other=2",
+        ]
+        tracer.extract(incoming, into: &context, using: Fields())
+        let span = tracer.startSpan("op", context: context)
+        var outgoing: [String: String] = [:]
+        tracer.inject(span.context, into: &outgoing, using: Fields())
+        span.end()
+        let exported = try #require(collector.finished.first)
+        #expect(exported.parentSpanID == 0x00f0_67aa_0ba9_02b7)
+        #expect(exported.context.traceID.description == "4bf92f3577b34da6a3ce929d0e0e4736")
+        #expect(outgoing["tracestate"] == "vendor=1,other=2")
+        #expect(outgoing["traceparent"] == exported.context.traceparentText)
+    }
+
+    @Test("An invalid traceparent takes its tracestate with it, and an unfit tracestate goes alone")
+    func invalidCarriers() {
+        let tracer = W3CTracer(sampler: .alwaysOn, exporter: collector)
+        var context = ServiceContext.topLevel
+        tracer.extract(["traceparent": "00-x", "tracestate": "a=1"], into: &context, using: Fields())
+        #expect(context.traceContext == nil)
+        #expect(context.traceState == nil)
+        let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        for state in ["a=1\r\nset-cookie: x", "é=1", "", String(repeating: "a", count: 513)] {
+            tracer.extract(["traceparent": good, "tracestate": state], into: &context, using: Fields())
+            #expect(context.traceContext != nil)
+            #expect(context.traceState == nil)
+        }
+    }
+
+    @Test("An error leaves its type in the span and not its text")
+    func errors() throws {
+        let tracer = W3CTracer(sampler: .alwaysOn, exporter: collector)
+        #expect(throws: Secret.self) {
+            try tracer.withSpan("op") { _ in throw Secret() }
+        }
+        let span = try #require(collector.finished.first)
+        #expect(span.status?.code == .error)
+        let event = try #require(span.events.first)
+        #expect("\(event.attributes.get("exception.type") as Any)".contains("Secret"))
+        #expect(!"\(span)".contains("hunter2"))
+    }
+
+    @Test("A span ends once and does not change afterwards")
+    func endsOnce() {
+        let tracer = W3CTracer(sampler: .alwaysOn, exporter: collector)
+        let span = tracer.startSpan("op", context: .topLevel)
+        span.operationName = "renamed"
+        span.end()
+        span.operationName = "late"
+        span.end()
+        #expect(collector.finished.map(\.name) == ["renamed"])
+    }
+
+    @Test("Events and links are bounded; links name their trace")
+    func bounds() throws {
+        let tracer = W3CTracer(sampler: .alwaysOn, exporter: collector)
+        let linked = tracer.startSpan("linked", context: .topLevel)
+        let span = tracer.startSpan("op", context: .topLevel)
+        span.addLink(SpanLink(context: .topLevel, attributes: [:]))
+        span.addLink(SpanLink(context: linked.context, attributes: [:]))
+        for index in 0..<1_000 { span.addEvent(SpanEvent(name: "event \(index)")) }
+        span.end()
+        let exported = try #require(collector.finished.first)
+        #expect(exported.links == [linked.context.traceContext].compactMap { $0 })
+        #expect(exported.events.count == 128)
+    }
+
+    @Test("A finished span can be written to the log as one JSON line")
+    func logExporter() async throws {
+        let pipe = try LinePipe()
+        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
+        let context = TraceContext(traceID: Identifier128(high: 1, low: 2), spanID: 3, flags: 1)
+        var span = FinishedSpan(
+            name: "GET \"video\"", kind: .server, context: context, parentSpanID: 4, startNanoseconds: 1_000_000_000,
+            endNanoseconds: 1_002_500_000)
+        span.attributes = ["http.response.status_code": 200, "ok": .bool(true), "list": .stringArray(["a", "b"])]
+        span.status = SpanStatus(code: .error)
+        span.events = [SpanEvent(name: "e")]
+        span.links = [context]
+        LogSpanExporter(writer: writer).export(span)
+        writer.shutdown()
+        let object = try #require(try await pipe.objects().first as? NSDictionary)
+        let expected: NSDictionary = [
+            "time": "1970-01-01T00:00:01.000Z", "logger": "span", "name": "GET \"video\"", "kind": "server",
+            "trace_id": "00000000000000010000000000000002", "span_id": "0000000000000003",
+            "parent_span_id": "0000000000000004", "duration_ms": 2.5, "status": "error",
+            "attributes": ["http.response.status_code": 200, "ok": true, "list": ["a", "b"]], "events": ["e"],
+            "links": ["00-00000000000000010000000000000002-0000000000000003-01"],
+        ]
+        #expect(object == expected)
+    }
+}

@@ -1,0 +1,46 @@
+import FoundationEssentials
+import HTTPTypes
+import Testing
+
+@testable import MockAPI
+
+struct BasicCredentialsTests {
+    private func credentials(_ values: String...) -> BasicCredentials? {
+        BasicCredentials(HTTPFields(values.map { HTTPField(name: .authorization, value: $0) }))
+    }
+
+    @Test("the first colon separates, so a password may hold colons")
+    func firstColon() {
+        let read = credentials(.basic("jo@example.com", "a:b:"))
+        #expect(read?.email == "jo@example.com")
+        #expect(read?.password == "a:b:")
+    }
+
+    @Test("user-id and password are UTF-8")
+    func utf8() {
+        let read = credentials(.basic("jörg@example.com", "pässwörd🔑"))
+        #expect(read?.email == "jörg@example.com")
+        #expect(read?.password == "pässwörd🔑")
+    }
+
+    @Test("the scheme is compared without regard to case and may be followed by several spaces")
+    func scheme() {
+        let encoded = Data("a:b".utf8).base64EncodedString()
+        #expect(credentials("bAsIc   \(encoded)")?.password == "b")
+    }
+
+    @Test(
+        "what is not one proper field of Basic credentials is none",
+        arguments: [
+            "", "Basic", "Basic ", "Basic !!!", "Bearer YTpi", "Basic bm9jb2xvbg==", "Basic /zr/", "YTpi",
+        ])
+    func refused(value: String) {
+        #expect(credentials(value) == nil)
+    }
+
+    @Test("two Authorization fields are none, even if they are the same")
+    func doubled() {
+        #expect(credentials("Basic YTpi", "Basic YTpi") == nil)
+        #expect(credentials("Basic YTpi") != nil)
+    }
+}

@@ -1,0 +1,31 @@
+import Testing
+
+@testable import MockAPI
+
+struct CatalogueTests {
+    @Test("there are at least 20 episodes, each with its own id, title and text")
+    func episodes() {
+        let episodes = Catalogue.episodes
+        #expect(episodes.count >= 20)
+        #expect(Set(episodes.map(\.id)).count == episodes.count)
+        #expect(Set(episodes.map(\.title)).count == episodes.count)
+        #expect(Set(episodes.map(\.excerpt)).count == episodes.count)
+        #expect(Set(episodes.map(\.imageURL)).count == episodes.count)
+    }
+
+    @Test("every episode has a video of its own with a plausible length")
+    func videos() throws {
+        var urls: Set<String> = []
+        for episode in Catalogue.episodes {
+            let video = try #require(Catalogue.video(withID: "\(episode.videoID)"))
+            #expect((60...3600).contains(video.duration))
+            urls.insert(video.videoURL)
+        }
+        #expect(urls.count == Catalogue.episodes.count)
+    }
+
+    @Test("an id has one spelling", arguments: ["0", "01", "+1", "-1", " 1", "1 ", "25", "101", "", "x", "१"])
+    func unknownVideos(id: String) {
+        #expect(Catalogue.video(withID: id) == nil)
+    }
+}

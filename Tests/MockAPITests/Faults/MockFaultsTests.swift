@@ -1,0 +1,54 @@
+import NIOHTTP1
+import Testing
+
+@testable import MockAPI
+
+struct MockFaultsTests {
+    @Test("the error rate fails that share of requests with 500")
+    func errorRate() async throws {
+        try await MockAPI.withServer(MockAPISettings(errorRate: 0.5)) { mock in
+            var statuses: [Int] = []
+            for _ in 0..<6 { statuses.append(try await mock.send(.GET, "/episodes").status) }
+            #expect(statuses == [200, 500, 200, 500, 200, 500])
+        }
+    }
+
+    @Test("a request without the API token gets its 403 and does not use up a failure")
+    func keyFirst() async throws {
+        try await MockAPI.withServer(MockAPISettings(errorRate: 1)) { mock async throws in
+            #expect(try await mock.send(.GET, "/episodes", apiToken: nil).status == 403)
+            #expect(try await mock.send(.GET, "/episodes").status == 500)
+        }
+    }
+
+    @Test("a refresh that fails with 500 does not spend the token")
+    func failureChangesNothing() async throws {
+        try await MockAPI.withServer { mock in
+            let pair = try await mock.signIn()
+            mock.faults.failNext("POST", "/auth/refresh", statuses: [500, 503])
+            #expect(try await mock.refresh(pair.refreshToken).status == 500)
+            #expect(try await mock.send(.GET, "/episodes").status == 200)
+            #expect(try await mock.refresh(pair.refreshToken).status == 503)
+            #expect(try await mock.refresh(pair.refreshToken).status == 200)
+        }
+    }
+
+    @Test("the error rate can be changed while the mock runs")
+    func changed() async throws {
+        try await MockAPI.withServer { mock async throws in
+            mock.faults.setErrorRate(1)
+            #expect(try await mock.send(.GET, "/episodes").status == 500)
+            mock.faults.setErrorRate(0)
+            #expect(try await mock.send(.GET, "/episodes").status == 200)
+        }
+    }
+
+    @Test("an answer is held back for the latency")
+    func latency() async throws {
+        try await MockAPI.withServer(MockAPISettings(latency: .milliseconds(60))) { mock async throws in
+            let started = ContinuousClock.now
+            #expect(try await mock.send(.GET, "/episodes").status == 200)
+            #expect(ContinuousClock.now - started >= .milliseconds(60))
+        }
+    }
+}

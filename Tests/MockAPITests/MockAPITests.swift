@@ -1,0 +1,55 @@
+import NIOHTTP1
+import ServiceLifecycle
+import Testing
+
+@testable import MockAPI
+
+struct MockAPITests {
+    @Test("a graceful shutdown ends the mock")
+    func gracefulShutdown() async throws {
+        let (ports, listening) = AsyncStream.makeStream(of: Int.self)
+        let api = MockAPI(settings: MockAPISettings(port: 0), logger: .silent) { listening.yield($0) }
+        let group = ServiceGroup(services: [api], logger: .silent)
+        let port = try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await group.run() }
+            var iterator = ports.makeAsyncIterator()
+            let port = try #require(await iterator.next())
+            #expect(try await RunningMockAPI(api: api, port: port).send(.GET, "/episodes").status == 200)
+            await group.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+            return port
+        }
+        #expect(try await RunningMockAPI(api: api, port: port).isListening() == false)
+    }
+
+    @Test("withServer passes on what its body returns or throws, and the server is gone afterwards")
+    func scope() async throws {
+        struct Thrown: Error {}
+        let running = try await MockAPI.withServer { mock async throws in
+            #expect(try await mock.isListening())
+            return mock
+        }
+        #expect(try await running.isListening() == false)
+        await #expect(throws: Thrown.self) { try await MockAPI.withServer { _ in throw Thrown() } }
+    }
+
+    @Test("tokens outlive a restart of the server, as they belong to the mock")
+    func restart() async throws {
+        let (ports, listening) = AsyncStream.makeStream(of: Int.self)
+        let api = MockAPI(settings: MockAPISettings(port: 0), logger: .silent) { listening.yield($0) }
+        var iterator = ports.makeAsyncIterator()
+        var token: String?
+        for _ in 0..<2 {
+            let server = Task { try await api.run() }
+            let mock = RunningMockAPI(api: api, port: try #require(await iterator.next()))
+            if let token {
+                #expect(try await mock.refresh(token).status == 200)
+            } else {
+                token = try await mock.signIn().refreshToken
+            }
+            server.cancel()
+            _ = await server.result
+        }
+        #expect(api.observations.snapshot().refreshes == 1)
+    }
+}

@@ -1,0 +1,89 @@
+import FoundationEssentials
+import NIOHTTP1
+import Testing
+
+@testable import MockAPI
+
+struct MockObservationsTests {
+    private func request(_ path: String) -> RecordedRequest {
+        RecordedRequest(method: "GET", path: path, query: nil, headers: [])
+    }
+
+    @Test("only the last 1,000 requests are remembered, oldest first, and all are counted")
+    func bound() {
+        let observations = MockObservations()
+        for number in 0..<2_500 { observations.record(request("/\(number)")) }
+        let seen = observations.snapshot()
+        #expect(seen.total == 2_500)
+        #expect(seen.recent.map(\.path) == (1_500..<2_500).map { "/\($0)" })
+        #expect(seen.counts.count == 1_000)
+        observations.record(request("/0"))
+        #expect(observations.snapshot().count("GET", "/0") == 2)
+    }
+
+    @Test("a reset forgets everything")
+    func reset() {
+        let observations = MockObservations()
+        observations.record(request("/a"))
+        observations.recordRefresh()
+        observations.recordReuse()
+        observations.reset()
+        #expect(observations.snapshot() == ObservationSnapshot())
+    }
+
+    @Test("headers are recorded with their spelling, their order and every repetition")
+    func exactHeaders() async throws {
+        try await MockAPI.withServer { mock in
+            let sent = [
+                ("x-dup", "1"), ("X_Api_Token", "folded"), ("X-Dup", "2"), ("aUtHoRiZaTiOn", "Bearer a b"),
+                ("Cookie", "a=1; b=2"), ("X-Empty", ""), ("X-DUP", "1"), ("Accept-Encoding", "identity"),
+            ]
+            _ = try await mock.send(.GET, "/episodes?a=%20b&c=?d", headers: sent)
+            let seen = try #require(mock.observations.snapshot().recent.first)
+            #expect(seen.method == "GET")
+            #expect(seen.path == "/episodes")
+            #expect(seen.query == "a=%20b&c=?d")
+            let expected = (sent + [("X-API-TOKEN", "demo-api-token")]).map(RecordedHeader.init)
+            #expect(seen.headers.filter { $0.name != "Host" } == expected)
+            #expect(seen.values(of: "host") == ["127.0.0.1:\(mock.port)"])
+            #expect(seen.values(of: "X-Dup") == ["1", "2", "1"])
+        }
+    }
+
+    @Test("every request is recorded, also one that is refused, unknown or made to fail")
+    func everything() async throws {
+        try await MockAPI.withServer { mock in
+            mock.faults.failNext("GET", "/user")
+            _ = try await mock.send(.GET, "/episodes", apiToken: nil)
+            _ = try await mock.send(.DELETE, "/nowhere?x")
+            _ = try await mock.send(.GET, "/user")
+            let seen = mock.observations.snapshot()
+            #expect(seen.counts == ["GET /episodes": 1, "DELETE /nowhere": 1, "GET /user": 1])
+            #expect(seen.total == 3)
+        }
+    }
+
+    @Test("over HTTP there is the same to see, and looking is not seen, delayed or made to fail")
+    func overHTTP() async throws {
+        try await MockAPI.withServer(MockAPISettings(errorRate: 1, exposeObservations: true)) { mock in
+            _ = try await mock.send(.GET, "/episodes")
+            let answer = try await mock.send(.GET, "/__mock/requests")
+            #expect(answer.status == 200)
+            #expect(try answer.decode(ObservationSnapshot.self) == mock.observations.snapshot())
+            #expect(mock.observations.snapshot().counts == ["GET /episodes": 1])
+            #expect(try await mock.send(.GET, "/__mock/requests", apiToken: nil).status == 403)
+            #expect(try await mock.send(.DELETE, "/__mock/requests").status == 204)
+            #expect(mock.observations.snapshot() == ObservationSnapshot())
+        }
+    }
+
+    @Test(
+        "without the setting the mock's own paths do not exist",
+        arguments: ["/__mock/requests", "/__mock/slow?seconds=0", "/__mock/bytes?count=1"])
+    func optIn(path: String) async throws {
+        try await MockAPI.withServer { mock async throws in
+            #expect(try await mock.send(.GET, path).status == 404)
+            #expect(mock.observations.snapshot().total == 1)
+        }
+    }
+}

@@ -1,0 +1,154 @@
+import FoundationEssentials
+import NIOCore
+import NIOHTTP1
+import Testing
+
+@testable import MockAPI
+
+struct ContentTests {
+    private struct EpisodeAnswer: Decodable {
+        let id: Int
+        let title: String
+        let excerpt: String
+        let imageURL: String
+        let videoID: Int
+        let publishedAt: Date
+    }
+
+    private struct VideoAnswer: Decodable {
+        let duration: Int
+        let imageURL: String
+        let videoURL: String
+    }
+
+    private struct UserAnswer: Decodable {
+        let id: String
+        let email: String
+        let name: String
+        let isNewUser: Bool
+        let createdAt: Date
+    }
+
+    @Test("everybody gets at least 20 episodes, and who is signed in the video of each")
+    func episodesAndVideos() async throws {
+        try await MockAPI.withServer { mock in
+            let answer = try await mock.send(.GET, "/episodes")
+            #expect(answer.status == 200)
+            #expect(answer.headers["content-type"] == ["application/json; charset=utf-8"])
+            let episodes = try answer.decode([EpisodeAnswer].self)
+            #expect(episodes.count >= 20)
+            let bearer = "Bearer \(try await mock.signIn().accessToken)"
+            for episode in episodes {
+                let video = try await mock.send(.GET, "/videos/\(episode.videoID)", authorization: bearer)
+                #expect(video.status == 200)
+                #expect(try video.decode(VideoAnswer.self).duration > 0)
+            }
+        }
+    }
+
+    @Test("a video has a duration, an image and a video address and nothing else")
+    func video() async throws {
+        try await MockAPI.withServer { mock in
+            let bearer = "Bearer \(try await mock.signIn().accessToken)"
+            let answer = try await mock.send(.GET, "/videos/1", authorization: bearer)
+            #expect(
+                String(buffer: answer.body)
+                    == #"{"duration":279,"imageURL":"https://images.example.com/values-first/large.jpg","#
+                    + #""videoURL":"https://videos.example.com/values-first/stream.m3u8"}"#)
+        }
+    }
+
+    @Test("an unknown video is 404, but only for who is signed in", arguments: ["0", "999", "abc", "01", "%31x"])
+    func unknownVideo(id: String) async throws {
+        try await MockAPI.withServer { mock in
+            let bearer = "Bearer \(try await mock.signIn().accessToken)"
+            #expect(try await mock.send(.GET, "/videos/\(id)", authorization: bearer).status == 404)
+            #expect(try await mock.send(.GET, "/videos/\(id)").status == 401)
+        }
+    }
+
+    @Test("without a good access token videos and user are 401 with a challenge", arguments: ["/videos/1", "/user"])
+    func protected(path: String) async throws {
+        try await MockAPI.withServer { mock in
+            let pair = try await mock.signIn()
+            let foreign = try await MockAPI.withServer { try await $0.signIn() }
+            let wrong: [String?] = [
+                nil, "Bearer", "Bearer x.y.z", "Bearer \(pair.refreshToken)", "Bearer \(foreign.accessToken)",
+                "Basic \(pair.accessToken)", pair.accessToken, "Bearer \(pair.accessToken)x",
+                .basic("jo@example.com", "secret"),
+            ]
+            for authorization in wrong {
+                let answer = try await mock.send(.GET, path, authorization: authorization)
+                #expect(answer.status == 401)
+                #expect(answer.headers["www-authenticate"].first?.hasPrefix("Bearer ") == true)
+            }
+            let doubled = try await mock.send(
+                .GET, path, authorization: "Bearer \(pair.accessToken)",
+                headers: [("Authorization", "Bearer \(pair.accessToken)")])
+            #expect(doubled.status == 401)
+            #expect(try await mock.send(.GET, path, authorization: "bearer \(pair.accessToken)").status == 200)
+        }
+    }
+
+    @Test("an access token expires by the clock of the settings")
+    func expiry() async throws {
+        let clock = TestClock()
+        try await MockAPI.withServer(MockAPISettings(now: clock.now)) { mock in
+            let pair = try await mock.signIn()
+            clock.advance(by: 299)
+            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)").status == 200)
+            clock.advance(by: 1)
+            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)").status == 401)
+            let next = try await mock.refresh(pair.refreshToken).decode(TokenAnswer.self)
+            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(next.accessToken)").status == 200)
+        }
+    }
+
+    @Test("issued access tokens can be rejected before they expire, and a refresh helps")
+    func rejected() async throws {
+        try await MockAPI.withServer { mock in
+            let pair = try await mock.signIn()
+            mock.api.rejectIssuedAccessTokens()
+            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)").status == 401)
+            let next = try await mock.refresh(pair.refreshToken).decode(TokenAnswer.self)
+            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(next.accessToken)").status == 200)
+        }
+    }
+
+    @Test("a user is shown with the time of creation in ISO 8601, and a change of the name shows")
+    func user() async throws {
+        try await MockAPI.withServer { mock in
+            let bearer = "Bearer \(try await mock.signIn().accessToken)"
+            let answer = try await mock.send(.GET, "/user", authorization: bearer)
+            #expect(String(buffer: answer.body).contains(#""createdAt":"2025-01-15T09:30:00Z""#))
+            let user = try answer.decode(UserAnswer.self)
+            #expect(user.email == "jo@example.com")
+            #expect(user.name == "Jo")
+            #expect(!user.isNewUser)
+            #expect(user.id.hasPrefix("usr_"))
+
+            #expect(mock.api.renameUser(email: "jo@example.com", to: "Joanna"))
+            #expect(!mock.api.renameUser(email: "no@example.com", to: "Nobody"))
+            let renamed = try await mock.send(.GET, "/user", authorization: bearer).decode(UserAnswer.self)
+            #expect(renamed.name == "Joanna")
+            #expect(renamed.id == user.id)
+        }
+    }
+
+    @Test("two users see each themselves")
+    func twoUsers() async throws {
+        let users = [
+            MockUser(email: "a@example.com", password: "1", name: "A", isNewUser: true),
+            MockUser(email: "b@example.com", password: "2", name: "B"),
+        ]
+        try await MockAPI.withServer(MockAPISettings(users: users)) { mock in
+            for user in users {
+                let pair = try await mock.signIn(email: user.email, password: user.password)
+                let answer = try await mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)")
+                let shown = try answer.decode(UserAnswer.self)
+                #expect(shown.email == user.email)
+                #expect(shown.isNewUser == user.isNewUser)
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+import Testing
+
+@testable import MockAPI
+
+struct ProbeTests {
+    private let settings = MockAPISettings(exposeObservations: true)
+
+    @Test(
+        "bytes come chunked, as many as asked for, each what its offset says",
+        arguments: [0, 1, 251, 16_064, 100_000])
+    func bytes(count: Int) async throws {
+        try await MockAPI.withServer(settings) { mock in
+            let answer = try await mock.send(.GET, "/__mock/bytes?count=\(count)")
+            #expect(answer.status == 200)
+            #expect(answer.headers["transfer-encoding"] == ["chunked"])
+            #expect(answer.headers["content-length"].isEmpty)
+            #expect(Array(answer.body.readableBytesView) == (0..<count).map(MockBytes.byte(at:)))
+        }
+    }
+
+    @Test("an echo is the body that was sent, with its type")
+    func echo() async throws {
+        try await MockAPI.withServer(settings) { mock in
+            let sent = ByteBuffer(bytes: (0..<300_000).map(MockBytes.byte(at:)))
+            let answer = try await mock.send(
+                .POST, "/__mock/echo", headers: [("Content-Type", "image/x-test")], body: .bytes(sent))
+            #expect(answer.status == 200)
+            #expect(answer.body == sent)
+            #expect(answer.headers["content-type"] == ["image/x-test"])
+        }
+    }
+
+    @Test("an echo starts before the body has ended")
+    func streamingEcho() async throws {
+        try await MockAPI.withServer(settings) { mock in
+            let (chunks, source) = AsyncStream.makeStream(of: ByteBuffer.self)
+            var request = HTTPClientRequest(url: mock.baseURL + "/__mock/echo")
+            request.method = .POST
+            request.headers.add(name: "X-API-TOKEN", value: "demo-api-token")
+            request.body = .stream(chunks, length: .unknown)
+            source.yield(ByteBuffer(string: "one"))
+            let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+            var iterator = response.body.makeAsyncIterator()
+            #expect(try await iterator.next().map(String.init(buffer:)) == "one")
+            source.yield(ByteBuffer(string: "two"))
+            #expect(try await iterator.next().map(String.init(buffer:)) == "two")
+            source.finish()
+            #expect(try await iterator.next() == nil)
+        }
+    }
+
+    @Test("a slow answer comes whole, and is cut off when the mock stops")
+    func slow() async throws {
+        try await MockAPI.withServer(settings) { mock in
+            let answer = try await mock.send(.GET, "/__mock/slow?seconds=0.01")
+            #expect(String(buffer: answer.body) == "waiting\ndone\n")
+        }
+        let response = try await MockAPI.withServer(settings) { mock in
+            var request = HTTPClientRequest(url: mock.baseURL + "/__mock/slow?seconds=600")
+            request.headers.add(name: "X-API-TOKEN", value: "demo-api-token")
+            return try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+        }
+        await #expect(throws: (any Error).self) { try await response.body.collect(upTo: 1024) }
+    }
+
+    @Test(
+        "a number that makes no sense is 400",
+        arguments: [
+            "slow", "slow?seconds=", "slow?seconds=-1", "slow?seconds=nan", "slow?seconds=601", "bytes",
+            "bytes?count=-1", "bytes?count=1.5", "bytes?count=99999999999999999999",
+        ])
+    func nonsense(path: String) async throws {
+        try await MockAPI.withServer(settings) { mock async throws in
+            #expect(try await mock.send(.GET, "/__mock/\(path)").status == 400)
+        }
+    }
+}

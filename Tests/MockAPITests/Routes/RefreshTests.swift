@@ -1,0 +1,97 @@
+import NIOCore
+import NIOHTTP1
+import Testing
+
+@testable import MockAPI
+
+struct RefreshTests {
+    @Test("a refresh yields a new pair that works")
+    func refreshed() async throws {
+        try await MockAPI.withServer { mock in
+            let first = try await mock.signIn()
+            let answer = try await mock.refresh(first.refreshToken)
+            #expect(answer.status == 200)
+            #expect(answer.headers["cache-control"] == ["no-store"])
+            let second = try answer.decode(TokenAnswer.self)
+            #expect(second.accessToken != first.accessToken)
+            #expect(second.refreshToken != first.refreshToken)
+            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(second.accessToken)").status == 200)
+            #expect(try await mock.refresh(second.refreshToken).status == 200)
+            #expect(mock.observations.snapshot().refreshes == 2)
+            #expect(mock.observations.snapshot().reuseDetections == 0)
+        }
+    }
+
+    @Test("a spent refresh token is 401 and its family's refresh tokens are dead, while access tokens live on")
+    func reuse() async throws {
+        try await MockAPI.withServer { mock in
+            let bystander = try await mock.signIn()
+            let first = try await mock.signIn()
+            let second = try await mock.refresh(first.refreshToken).decode(TokenAnswer.self)
+            #expect(try await mock.refresh(first.refreshToken).status == 401)
+            #expect(try await mock.refresh(second.refreshToken).status == 401)
+            #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(second.accessToken)").status == 200)
+            #expect(try await mock.refresh(bystander.refreshToken).status == 200)
+            #expect(mock.observations.snapshot().refreshes == 2)
+            #expect(mock.observations.snapshot().reuseDetections == 1)
+        }
+    }
+
+    @Test("of many refreshes with one token at once exactly one gets through")
+    func race() async throws {
+        try await MockAPI.withServer { mock in
+            let pair = try await mock.signIn()
+            let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+                for _ in 0..<8 { group.addTask { try await mock.refresh(pair.refreshToken).status } }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(statuses.sorted() == [200] + Array(repeating: 401, count: 7))
+            #expect(mock.observations.snapshot().refreshes == 1)
+            #expect(mock.observations.snapshot().reuseDetections == 7)
+        }
+    }
+
+    @Test("a refresh token expires")
+    func expiry() async throws {
+        let clock = TestClock()
+        try await MockAPI.withServer(MockAPISettings(refreshTokenLifetime: .seconds(60), now: clock.now)) { mock in
+            let pair = try await mock.signIn()
+            clock.advance(by: 60)
+            #expect(try await mock.refresh(pair.refreshToken).status == 401)
+        }
+    }
+
+    @Test("what is not a refresh token is 401 with a challenge", arguments: ["/auth/refresh", "/auth/revoke"])
+    func wrongKind(path: String) async throws {
+        try await MockAPI.withServer { mock in
+            let pair = try await mock.signIn()
+            let wrong: [String?] = [
+                nil, "Bearer", "Bearer unknown", "Bearer \(pair.accessToken)", "Basic \(pair.refreshToken)",
+                .basic("jo@example.com", "secret"),
+            ]
+            for authorization in wrong {
+                let answer = try await mock.send(.POST, path, authorization: authorization)
+                #expect(answer.status == 401)
+                #expect(answer.headers["www-authenticate"].first?.hasPrefix("Bearer ") == true)
+            }
+            #expect(try await mock.refresh(pair.refreshToken).status == 200)
+        }
+    }
+
+    @Test("revoking is 204, twice too, and the family is dead")
+    func revoke() async throws {
+        try await MockAPI.withServer { mock in
+            let bystander = try await mock.signIn()
+            let pair = try await mock.signIn()
+            let second = try await mock.refresh(pair.refreshToken).decode(TokenAnswer.self)
+            for _ in 0..<2 {
+                let answer = try await mock.send(
+                    .POST, "/auth/revoke", authorization: "Bearer \(second.refreshToken)")
+                #expect(answer.status == 204)
+                #expect(answer.body.readableBytes == 0)
+            }
+            #expect(try await mock.refresh(second.refreshToken).status == 401)
+            #expect(try await mock.refresh(bystander.refreshToken).status == 200)
+        }
+    }
+}
