@@ -10,9 +10,10 @@ public struct Timestamp: Sendable, Hashable, Comparable {
         self.milliseconds = milliseconds
     }
 
-    /// Makes a timestamp from seconds since the epoch.
+    /// Makes a timestamp from seconds since the epoch. Saturates instead of overflowing.
     public init(seconds: Int64) {
-        self.milliseconds = seconds.multipliedReportingOverflow(by: 1_000).partialValue
+        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
+        self.milliseconds = overflow ? (seconds < 0 ? .min : .max) : product
     }
 
     /// Earlier comes first.
@@ -32,9 +33,10 @@ public struct Timestamp: Sendable, Hashable, Comparable {
         return Timestamp(milliseconds: overflow ? (duration < .zero ? .max : .min) : difference)
     }
 
-    /// How much time lies between two points.
+    /// How much time lies between two points. Saturates instead of overflowing.
     public static func - (later: Timestamp, earlier: Timestamp) -> Duration {
-        .milliseconds(later.milliseconds.subtractingReportingOverflow(earlier.milliseconds).partialValue)
+        let (difference, overflow) = later.milliseconds.subtractingReportingOverflow(earlier.milliseconds)
+        return .milliseconds(overflow ? (later < earlier ? .min : .max) : difference)
     }
 }
 
@@ -53,6 +55,8 @@ extension Duration {
         let (seconds, attoseconds) = components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }
         let (product, overflow) = UInt64(seconds).multipliedReportingOverflow(by: 1_000_000_000)
-        return overflow ? .max : product &+ UInt64(attoseconds / 1_000_000_000)
+        if overflow { return .max }
+        let (sum, sumOverflow) = product.addingReportingOverflow(UInt64(attoseconds / 1_000_000_000))
+        return sumOverflow ? .max : sum
     }
 }

@@ -25,7 +25,7 @@ public struct BodyDecoder: Sendable {
     public init(_ framing: BodyFraming) {
         switch framing {
         case .none: state = .done
-        case .length(let length): state = .length(length)
+        case .length(let length): state = length > 0 ? .length(length) : .done
         case .chunked: state = .chunked(ChunkDecoder())
         case .untilClose: state = .untilClose
         }

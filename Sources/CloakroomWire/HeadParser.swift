@@ -16,6 +16,8 @@ public struct HeadParser: Sendable {
     private var progress = Progress.startLine
     /// Offset of the line that is read next, from the reader index.
     private var lineStart = 0
+    /// How many bytes the empty lines before the request line took.
+    private var skipped = 0
 
     /// Makes a parser for one connection.
     public init(limits: HeadLimits) {
@@ -55,10 +57,11 @@ public struct HeadParser: Sendable {
         if let slice = buffer.readSlice(length: count) { bytes = slice }
         progress = .startLine
         lineStart = 0
+        skipped = 0
     }
 
-    /// Empty lines before a request line are skipped (RFC 9112 §2.2), as many as a head may have bytes.
-    private func skipEmptyLines(_ buffer: inout ByteBuffer) throws(WireError) {
+    /// Empty lines before a request line are skipped (RFC 9112 §2.2), as many as fit in the bytes that a head may have.
+    private mutating func skipEmptyLines(_ buffer: inout ByteBuffer) throws(WireError) {
         while let first = buffer.getInteger(at: buffer.readerIndex, as: UInt8.self) {
             guard first != Byte.lf else { throw .lineEnd }
             guard first == Byte.cr,
@@ -66,6 +69,8 @@ public struct HeadParser: Sendable {
             else { return }
             guard second == Byte.lf else { throw .lineEnd }
             buffer.moveReaderIndex(forwardBy: 2)
+            skipped += 2
+            guard skipped <= limits.head else { throw .headTooLarge }
         }
     }
 }

@@ -59,11 +59,13 @@ enum HopByHop {
         }
     }
 
+    /// `Content-Length` cannot be named away: the body behind the head would be taken for the next message.
     private static func markNamed(_ fields: inout [FieldIndex], _ bytes: Span<UInt8>) {
         for index in fields.indices where fields[index].name == .connection {
             var tokens = ListTokens(fields[index].valueRange)
             while let token = tokens.next(bytes) {
-                for other in fields.indices where equals(bytes, token, fields[other].nameRange) {
+                for other in fields.indices
+                where fields[other].name != .contentLength && equals(bytes, token, fields[other].nameRange) {
                     fields[other].isDropped = true
                 }
             }

@@ -8,17 +8,27 @@ struct FieldNameSet: Sendable {
     private let names: [[UInt8]]
     /// Bit n says that a name of n bytes is in the set; 63 stands for all longer ones.
     private let lengths: UInt64
+    /// Names that begin with this are in the set too; empty for none.
+    private let prefix: [UInt8]
 
-    init(_ names: [String]) {
+    init(_ names: [String], prefix: String = "") {
         self.names = Set(names.map { $0.utf8.map(Self.fold) }).sorted { $0.lexicographicallyPrecedes($1) }
         self.lengths = self.names.reduce(0) { $0 | 1 << UInt64(min($1.count, 63)) }
+        self.prefix = prefix.utf8.map(Self.fold)
     }
 
     /// Whether a name folds to one of the set.
     @inline(__always)
     func contains(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
-        guard lengths >> UInt64(min(name.count, 63)) & 1 != 0 else { return false }
-        return search(bytes, name)
+        if lengths >> UInt64(min(name.count, 63)) & 1 != 0, search(bytes, name) { return true }
+        return !prefix.isEmpty && hasPrefix(bytes, name)
+    }
+
+    private func hasPrefix(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
+        guard name.count >= prefix.count else { return false }
+        var index = 0
+        while index < prefix.count, Self.fold(bytes[name.start + index]) == prefix[index] { index += 1 }
+        return index == prefix.count
     }
 
     private func search(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {

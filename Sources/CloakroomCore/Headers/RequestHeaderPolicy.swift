@@ -7,7 +7,11 @@ import NIOCore
 /// spelling and on every route, then the session's cookie. What the gateway sets is written afterwards, anew, so that no
 /// client can take it away, double it or send it in its place.
 public struct RequestHeaderPolicy: Sendable {
+    /// What no field may be named, known ones included.
     private let stripped: FieldNameSet
+    /// What no field that is not known may be named.
+    private let strippedFromAll: FieldNameSet
+    /// The same for peers that are not trusted.
     private let strippedFromStrangers: FieldNameSet
     private let cookie: SessionCookie
 
@@ -43,11 +47,14 @@ public struct RequestHeaderPolicy: Sendable {
     ///   - injectable: The names of all fields that any route may inject, besides `Authorization`.
     ///   - cookie: The session's cookie.
     public init(injectable: [String], cookie: SessionCookie) {
-        stripped = FieldNameSet(injectable + ["Authorization", "Proxy-Authorization"])
-        strippedFromStrangers = FieldNameSet([
-            "Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port",
-            "X-Forwarded-Server", "X-Real-IP", "X-Request-Id", "Traceparent", "Tracestate",
-        ])
+        let ours = injectable + ["Authorization", "Proxy-Authorization"]
+        // Other spellings of what frames a message, and what CGI would read as the name of a proxy to use.
+        let others = ours + ["Content-Length", "Transfer-Encoding", "Proxy"]
+        stripped = FieldNameSet(ours)
+        strippedFromAll = FieldNameSet(others)
+        strippedFromStrangers = FieldNameSet(
+            others + ["Forwarded", "Via", "X-Real-IP", "X-Request-Id", "Traceparent", "Tracestate"],
+            prefix: "X-Forwarded-")
         self.cookie = cookie
     }
 
@@ -75,13 +82,14 @@ public struct RequestHeaderPolicy: Sendable {
             case .cookie:
                 if cookie.isNamed(in: field, bytes) { marks.hasOurCookie = true }
             case .expect:
-                marks.expectation = isContinue(bytes, field.valueRange) ? .continue : .unknown
+                let isKnown = marks.expectation != .unknown && isContinue(bytes, field.valueRange)
+                marks.expectation = isKnown ? .continue : .unknown
             case .other:
-                if stripped.contains(bytes, field.nameRange)
-                    || (!isTrusted && strippedFromStrangers.contains(bytes, field.nameRange))
-                {
-                    head.fields[index].isDropped = true
-                }
+                let isStripped =
+                    isTrusted
+                    ? strippedFromAll.contains(bytes, field.nameRange)
+                    : strippedFromStrangers.contains(bytes, field.nameRange)
+                if isStripped { head.fields[index].isDropped = true }
             default:
                 if stripped.contains(bytes, field.nameRange) { head.fields[index].isDropped = true }
             }

@@ -12,7 +12,7 @@ public struct AddressRange: Sendable, Hashable {
         }
         var prefix = bytes.count * 8
         if parts.count == 2 {
-            guard let given = UInt8(parts[1]), Int(given) <= prefix else { return nil }
+            guard parts[1].utf8.allSatisfy({ (0x30...0x39).contains($0) }), let given = UInt8(parts[1]), Int(given) <= prefix else { return nil }
             prefix = Int(given)
         }
         guard Self.masked(bytes, to: prefix) == bytes else { return nil }
@@ -67,7 +67,7 @@ public enum IPAddress {
         var rest = text[...]
         while true {
             let gap = rest.firstRange(of: "::")
-            guard let half = groups(rest[..<(gap?.lowerBound ?? rest.endIndex)]) else { return nil }
+            guard let half = groups(rest[..<(gap?.lowerBound ?? rest.endIndex)], isLast: gap == nil) else { return nil }
             halves.append(half)
             guard let gap else { break }
             rest = rest[gap.upperBound...]
@@ -81,18 +81,18 @@ public enum IPAddress {
         }
     }
 
-    private static func groups(_ text: Substring) -> [UInt8]? {
+    /// Reads the groups of one side of a gap. An IPv4 address may stand at the very end only.
+    private static func groups(_ text: Substring, isLast: Bool) -> [UInt8]? {
         guard !text.isEmpty else { return [] }
         var bytes: [UInt8] = []
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         for (index, part) in parts.enumerated() {
-            if index == parts.count - 1, part.contains(".") {
+            if isLast, index == parts.count - 1, part.contains(".") {
                 guard let embedded = version4(part) else { return nil }
                 bytes += embedded
             } else {
-                guard (1...4).contains(part.count), let group = UInt16(part, radix: 16), part.first != "+" else {
-                    return nil
-                }
+                guard (1...4).contains(part.count), part.allSatisfy(\.isHexDigit), let group = UInt16(part, radix: 16)
+                else { return nil }
                 bytes += [UInt8(group >> 8), UInt8(group & 0xff)]
             }
         }

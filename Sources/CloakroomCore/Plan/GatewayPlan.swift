@@ -66,14 +66,13 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
     public init?(_ text: String) {
         guard let colon = text.lastIndex(of: ":") else { return nil }
         var host = text[..<colon]
-        guard let port = UInt16(text[text.index(after: colon)...]), !host.isEmpty else { return nil }
+        let digits = text[text.index(after: colon)...]
+        guard digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let port = UInt16(digits) else { return nil }
         if host.hasPrefix("["), host.hasSuffix("]") {
             host = host.dropFirst().dropLast()
-        } else if host.contains(":") {
-            return nil
-        }
-        guard !host.isEmpty, host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "/") }) else {
-            return nil
+            guard IPAddress.bytes(of: String(host))?.count == 16 else { return nil }
+        } else {
+            guard !host.contains(":"), Authority.isValid(Array(host.utf8).span) else { return nil }
         }
         self.init(host: String(host), port: Int(port))
     }

@@ -52,7 +52,7 @@ extension PathPattern {
         }
         var segments: [Segment] = []
         var names: Set<String> = []
-        let parts = text.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+        let parts = Substring(text.utf8.dropFirst()).split(separator: "/", omittingEmptySubsequences: false)
         for (index, part) in parts.enumerated() {
             let isLast = index == parts.count - 1
             if part == "*" || part == "{*}" || part == "**" {
@@ -97,15 +97,7 @@ extension PathPattern {
             throw PathPatternError("\"\(part)\" never reaches a route (leave dot segments out)")
         }
         for byte in part.utf8 {
-            let isAllowed =
-                switch byte {
-                case UInt8(ascii: "*"), UInt8(ascii: "%"), UInt8(ascii: ";"), UInt8(ascii: "\\"), UInt8(ascii: "?"),
-                    UInt8(ascii: "#"), UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "^"),
-                    UInt8(ascii: "`"), UInt8(ascii: "|"):
-                    false
-                default: byte > 0x20 && byte < 0x7f
-                }
-            guard isAllowed else {
+            guard PathByte.isAllowed(byte), byte != UInt8(ascii: "*") else {
                 throw PathPatternError(
                     "\"\(part)\" holds a character that no literal segment may have (use letters, digits and -._~!$&'()+,=:@)")
             }

@@ -22,9 +22,11 @@ extension RouteTable {
                             + " (choose another path, or set accounts.prefix)"))
             }
             for other in 0..<index {
+                let relation = route.pattern.relation(to: routes[other].pattern)
+                guard relation == .same || relation == .overlapping else { continue }
                 let methods = served(by: route).filter { served(by: routes[other]).contains($0) }
                 guard !methods.isEmpty else { continue }
-                switch route.pattern.relation(to: routes[other].pattern) {
+                switch relation {
                 case .disjoint, .moreSpecific, .lessSpecific: continue
                 case .same:
                     conflicts.append(

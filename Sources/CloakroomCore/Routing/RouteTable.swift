@@ -35,8 +35,10 @@ public struct RouteTable: Sendable {
 
     private static let nobody: Int32 = -1
     private static let reserved: Int32 = -2
+    /// The path is the gateway's own, the method none of its endpoints'.
+    private static let refused: Int32 = -3
     /// Own endpoints count down from here.
-    private static let firstOwn: Int32 = -3
+    private static let firstOwn: Int32 = -4
     private static let ownEndpoints = OwnEndpoint.allCases
 
     private var nodes: [Node] = [Node()]
@@ -62,8 +64,8 @@ public struct RouteTable: Sendable {
                 set(target: Self.firstOwn - Int32(offset), for: method, at: prefix.segments)
             }
         }
-        // What lies below the prefix is the gateway's too: a wide route must not lead to the upstream's token calls.
-        reserve(below: prefix.segments)
+        // What lies at and below the prefix is the gateway's too: a wide route must not lead to the upstream's token calls.
+        reserve(prefix.segments)
     }
 
     /// Finds what serves a request.
@@ -76,7 +78,7 @@ public struct RouteTable: Sendable {
         let target = find(methods.index(of: method), in: path, from: 1, at: 0, allowed: &allowed)
         switch target {
         case 0...: return .route(Int(target))
-        case Self.nobody: return allowed == 0 ? .notFound : .methodNotAllowed(allow: methods.list(allowed))
+        case Self.nobody, Self.refused: return allowed == 0 ? .notFound : .methodNotAllowed(allow: methods.list(allowed))
         case Self.reserved: return .notFound
         default: return .own(Self.ownEndpoints[Int(Self.firstOwn - target)])
         }
@@ -114,14 +116,20 @@ public struct RouteTable: Sendable {
 
     private func serve(_ method: Int?, leaf: Int32, allowed: inout UInt64) -> Int32 {
         guard leaf >= 0 else { return Self.nobody }
-        if let method, leaves[Int(leaf)].targets[method] != Self.nobody {
-            return leaves[Int(leaf)].targets[method]
+        if let method {
+            let target = leaves[Int(leaf)].targets[method]
+            if target != Self.nobody, target != Self.refused { return target }
         }
+        var result = Self.nobody
         for (index, target) in leaves[Int(leaf)].targets.enumerated() where target != Self.nobody {
             if target == Self.reserved { return Self.reserved }
-            allowed |= 1 << UInt64(min(index, 63))
+            if target == Self.refused {
+                result = Self.refused
+            } else {
+                allowed |= 1 << UInt64(min(index, 63))
+            }
         }
-        return Self.nobody
+        return result
     }
 
     // MARK: - Compiling
@@ -137,7 +145,9 @@ public struct RouteTable: Sendable {
         leaves[leaf].targets[methodIndex] = target
     }
 
-    private mutating func reserve(below segments: [PathPattern.Segment]) {
+    private mutating func reserve(_ segments: [PathPattern.Segment]) {
+        let own = leafIndex(for: segments)
+        leaves[own].targets = leaves[own].targets.map { $0 <= Self.firstOwn ? $0 : Self.refused }
         let leaf = leafIndex(for: segments + [.rest])
         leaves[leaf].targets = Array(repeating: Self.reserved, count: methods.count)
         let trailingSlash = leafIndex(for: segments + [.literal("")])
@@ -153,7 +163,7 @@ public struct RouteTable: Sendable {
                 if isNew { nodes.append(Node()) }
                 node = child
             case .parameter:
-                if nodes[node].parameter < 0 { 
+                if nodes[node].parameter < 0 {
                     nodes[node].parameter = Int32(nodes.count)
                     nodes.append(Node())
                 }

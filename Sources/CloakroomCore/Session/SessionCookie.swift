@@ -53,7 +53,8 @@ public struct SessionCookie: Sendable {
         return false
     }
 
-    /// Writes what a `Cookie` field holds besides our pair, each behind `separator`; the first without.
+    /// Writes what a `Cookie` field holds besides our pair: `Cookie: ` before the first of them, `; ` before the others,
+    /// no line end.
     /// - Returns: Whether anything was written, by this or an earlier call as told by `hasWritten`.
     public func writeOthers(
         of field: FieldIndex, from bytes: Span<UInt8>, into buffer: inout ByteBuffer, hasWritten: Bool
@@ -72,7 +73,10 @@ public struct SessionCookie: Sendable {
     /// Whether a `Set-Cookie` value sets or clears our cookie. An upstream may not.
     public func isSet(by value: Span<UInt8>) -> Bool {
         var index = 0
-        while index < value.count, value[index] == 0x20 || value[index] == 0x09 { index += 1 }
+        // A cookie without a name comes back as its value alone: `=name=value` sets what looks like ours.
+        while index < value.count, value[index] == 0x20 || value[index] == 0x09 || value[index] == UInt8(ascii: "=") {
+            index += 1
+        }
         var end = index
         while end < value.count, value[end] != UInt8(ascii: "="), value[end] != UInt8(ascii: ";") { end += 1 }
         while end > index, value[end - 1] == 0x20 || value[end - 1] == 0x09 { end -= 1 }

@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""Compares the CPU time per request of gateways that do the same work, side by side in one run. See README.md."""
+
+import argparse
+import dataclasses
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+
+import rig as rigs
+from rig import Failure, Gateway, Rig
+
+PATH = "/videos/1"
+WARM_UP_SECONDS = 1
+
+
+@dataclasses.dataclass
+class Load:
+    """What a load generator counted."""
+
+    requests: int
+    unexpected: int
+    seconds: float
+
+    @property
+    def rate(self):
+        return self.requests / self.seconds
+
+
+@dataclasses.dataclass
+class Sample:
+    """One measured stretch of one gateway under one scenario."""
+
+    cpu: float
+    user: float
+    rate: float
+    unexpected: int
+    resident: int
+
+
+class Scenario:
+    """A way to put load on a gateway: 64 keep-alive connections over clear text."""
+
+    title = "HTTP/1.1, clear text, 64 connections"
+    scheme = "http"
+    status = 200
+    only_product = False
+
+    def headers(self, gateway):
+        return {"Cookie": f"theme=dark; {gateway.cookie}"}
+
+    def check(self, gateway):
+        """Asks once, so that a wrong answer is seen as what it is before a million of them are counted."""
+        url = gateway.url(self.scheme, PATH)
+        status, _, body = rigs.request(url, headers=self.headers(gateway))
+        if status != self.status:
+            raise Failure(f"{url} is answered with {status}, not {self.status}: {body[:200]!r}")
+
+    def load(self, gateway, seconds, core):
+        command = ["wrk", "--threads", "1", "--connections", "64", "--duration", f"{seconds}s"]
+        said = run_load([*command, *curl_like(self.headers(gateway)), gateway.url(self.scheme, PATH)], seconds, core)
+        requests, duration = search(r"(\d+) requests in ([\d.]+)(m?s)", said, "wrk").group(1, 2)
+        counted = re.search(r"Non-2xx or 3xx responses: (\d+)", said)
+        refused = int(counted[1]) if counted else 0
+        unexpected = refused if self.status == 200 else int(requests) - refused
+        broken = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", said)
+        unexpected += sum(map(int, broken.groups())) if broken else 0
+        return Load(int(requests), unexpected, float(duration))
+
+
+class Unauthorized(Scenario):
+    """No cookie: 401, and the upstream is left alone."""
+
+    title = "401 without a session, clear text, 64 connections"
+    status = 401
+    only_product = True
+
+    def headers(self, gateway):
+        return {}
+
+
+class OverTLS(Scenario):
+    """The same over TLS, by h2load, since wrk's TLS costs it more than the gateway's."""
+
+    title = "HTTP/1.1 over TLS, 64 connections"
+    scheme = "https"
+    options = ("--h1", "--clients=64", "--max-concurrent-streams=1")
+
+    def load(self, gateway, seconds, core):
+        command = ["h2load", "--threads=1", f"--duration={seconds}", *self.options]
+        said = run_load([*command, *curl_like(self.headers(gateway)), gateway.url(self.scheme, PATH)], seconds, core)
+        classes = search(r"status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", said, "h2load").groups()
+        answered = sum(map(int, classes))
+        failed, timed_out = search(r"(\d+) failed, \d+ errored, (\d+) timeout", said, "h2load").groups()
+        unexpected = answered - int(classes[0]) + int(failed) + int(timed_out)
+        return Load(answered, unexpected, seconds)
+
+
+class HTTP2(OverTLS):
+    """HTTP/2, for when the product speaks it; not among the default scenarios."""
+
+    title = "HTTP/2 over TLS, 16 connections of 8 streams"
+    options = ("--clients=16", "--max-concurrent-streams=8")
+
+
+SCENARIOS = {"h1": Scenario(), "h1tls": OverTLS(), "h2": HTTP2(), "unauthorized": Unauthorized()}
+DEFAULT_SCENARIOS = "h1,h1tls,unauthorized"
+# The better of these two is what the product is held against.
+REFERENCES = ("nginx", "haproxy")
+
+
+def curl_like(headers):
+    return [part for name, value in headers.items() for part in ("--header", f"{name}: {value}")]
+
+
+def search(pattern, said, program):
+    found = re.search(pattern, said)
+    if not found:
+        raise Failure(f"{program} said something unexpected:\n{said}")
+    return found
+
+
+def run_load(command, seconds, core):
+    """Runs a load generator on its core; one that does not end by itself is ended."""
+    try:
+        done = subprocess.run(
+            ["taskset", "--cpu-list", str(core), *command], capture_output=True, text=True, timeout=seconds + 30
+        )
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{command[0]} did not end within {seconds + 30} s") from None
+    if done.returncode != 0:
+        raise Failure(f"{command[0]} ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def measure(gateway, scenario, seconds, cores):
+    """Starts the gateway, warms it up, measures one stretch and stops it."""
+    gateway_core, load_core = cores
+    with gateway.running(gateway_core) as process:
+        scenario.check(gateway)
+        scenario.load(gateway, WARM_UP_SECONDS, load_core)
+        user, system = rigs.cpu_seconds(process.pid)
+        load = scenario.load(gateway, seconds, load_core)
+        user_after, system_after = rigs.cpu_seconds(process.pid)
+        if not load.requests:
+            raise Failure("not one request was answered")
+        cpu = user_after - user + system_after - system
+        return Sample(
+            cpu=cpu / load.requests * 1e6,
+            user=(user_after - user) / load.requests * 1e6,
+            rate=load.rate,
+            unexpected=load.unexpected,
+            resident=rigs.resident_bytes(process.pid),
+        )
+
+
+class Report:
+    """The samples so far, and the tables made of them."""
+
+    def __init__(self):
+        self.samples = {}
+        self.failures = {}
+
+    def add(self, scenario, gateway, sample):
+        self.samples.setdefault((scenario, gateway), []).append(sample)
+
+    def fail(self, scenario, gateway, reason):
+        self.failures[scenario, gateway] = reason
+
+    def is_valid(self, scenario, gateway):
+        samples = self.samples.get((scenario, gateway))
+        return bool(samples) and not any(s.unexpected for s in samples) and (scenario, gateway) not in self.failures
+
+    def cpu(self, scenario, gateway):
+        """The median, in microseconds of CPU time a request; nothing if there is no valid one."""
+        if not self.is_valid(scenario, gateway):
+            return None
+        return statistics.median(sample.cpu for sample in self.samples[scenario, gateway])
+
+    def reference(self, scenario):
+        return min(filter(None, (self.cpu(scenario, name) for name in REFERENCES)), default=None)
+
+    def table(self, scenario, names):
+        """A Markdown table of one scenario."""
+        if SCENARIOS[scenario].only_product:
+            against, of = self.cpu("h1", "cloakroom"), "forwarded"
+        else:
+            against, of = self.reference(scenario), "better of " + " and ".join(REFERENCES)
+        yield f"### {SCENARIOS[scenario].title}\n"
+        yield f"| gateway | µs CPU/request | spread | user | ratio to {of} | requests/s | unexpected | RSS |"
+        yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+        for name in names:
+            samples = self.samples.get((scenario, name))
+            if not samples:
+                if (scenario, name) in self.failures:
+                    yield f"| {name} | **invalid**: no sample | | | | | | |"
+                continue
+            cpu = statistics.median(s.cpu for s in samples)
+            valid = self.is_valid(scenario, name)
+            ratio = f"{cpu / against:.2f}" if valid and against else "–" if valid else "**invalid**"
+            yield (
+                f"| {name} | {cpu:.1f} | {min(s.cpu for s in samples):.1f}–{max(s.cpu for s in samples):.1f} "
+                f"| {statistics.median(s.user for s in samples):.1f} | {ratio} "
+                f"| {statistics.median(s.rate for s in samples):,.0f} | {sum(s.unexpected for s in samples)} "
+                f"| {statistics.median(s.resident for s in samples) / 2**20:.0f} MiB |"
+            )
+        yield ""
+
+
+def peer(rig, name, options):
+    """A gateway to compare with, by its name."""
+    if name == "nginx":
+        return Gateway(rig, name, "nginx.conf", "nginx -c CONFIG", rigs.version_of(["nginx", "-v"]))
+    if name == "haproxy":
+        return Gateway(rig, name, "haproxy.cfg", "haproxy -f CONFIG", rigs.version_of(["haproxy", "-v"]))
+    if name == "caddy":
+        command = "caddy run --adapter caddyfile --config CONFIG"
+        one_core = {"GOMAXPROCS": "1"}
+        return Gateway(rig, name, "Caddyfile", command, rigs.version_of(["caddy", "version"]), one_core)
+    if name == "envoy":
+        command = f"{options.envoy} --config-path CONFIG --concurrency 1 --log-level error --use-dynamic-base-id"
+        return Gateway(rig, name, "envoy.yaml", command, rigs.version_of([options.envoy, "--version"]))
+    raise Failure(f"there is no peer {name}; there are nginx, haproxy, caddy and envoy")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
+    parser.add_argument("--no-product", action="store_true", help="measure the peers alone")
+    parser.add_argument("--only-product", action="store_true", help="measure the product alone, to profile it")
+    parser.add_argument("--peers", default="nginx,haproxy", help="of nginx, haproxy, envoy, caddy; default: %(default)s")
+    parser.add_argument("--envoy", default="envoy", help="Envoy's binary")
+    parser.add_argument("--scenarios", default=DEFAULT_SCENARIOS, help="of %s; default: %%(default)s" % ", ".join(SCENARIOS))
+    parser.add_argument("--rounds", type=int, default=5, help="samples of each; default: %(default)s")
+    parser.add_argument("--seconds", type=int, default=4, help="length of a sample, 1 to 60; default: %(default)s")
+    options = parser.parse_args()
+    if options.rounds < 1 or not 1 <= options.seconds <= 60:
+        parser.error("at least one round, of 1 to 60 seconds")
+    options.scenarios = options.scenarios.split(",")
+    for name in options.scenarios:
+        if name not in SCENARIOS:
+            parser.error(f"there is no scenario {name}; there are {', '.join(SCENARIOS)}")
+    options.peers = [] if options.only_product else [name for name in options.peers.split(",") if name]
+    if options.only_product and options.no_product:
+        parser.error("--only-product and --no-product leave nothing to measure")
+    return options
+
+
+def main():
+    options = arguments()
+    cores = rigs.two_cores()
+    report = Report()
+    with Rig(upstream_core=cores[1]) as rig:
+        gateways = [] if options.no_product else [rig.product(options.product or rigs.release_build())]
+        gateways += [peer(rig, name, options) for name in options.peers]
+        names = [gateway.name for gateway in gateways]
+        for gateway in gateways:
+            print(f"- {gateway.name}: {gateway.version}")
+        print(f"- wrk: {rigs.version_of(['wrk', '--version'])}")
+        print(f"- h2load: {rigs.version_of(['h2load', '--version'])}")
+        print(f"- upstream: {rigs.version_of(['nginx', '-v'])}")
+        print(f"- gateway on core {cores[0]}, load and upstream on core {cores[1]}; {options.rounds} samples of")
+        print(f"  {options.seconds} s each, in turn; medians\n", flush=True)
+        for scenario in options.scenarios:
+            # In turn, so that what else the machine does meanwhile falls on all alike.
+            for _ in range(options.rounds):
+                for gateway in gateways:
+                    if SCENARIOS[scenario].only_product and gateway.name != "cloakroom":
+                        continue
+                    try:
+                        sample = measure(gateway, SCENARIOS[scenario], options.seconds, cores)
+                        report.add(scenario, gateway.name, sample)
+                    except Failure as failure:
+                        report.fail(scenario, gateway.name, failure)
+                        print(f"{scenario}, {gateway.name}: {failure}", file=sys.stderr)
+            print("\n".join(report.table(scenario, names)), flush=True)
+    measured = [key for key in [*report.samples, *report.failures]]
+    return 0 if all(report.is_valid(*key) for key in measured) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as failure:
+        sys.exit(f"compare: {failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)

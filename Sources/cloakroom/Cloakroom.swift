@@ -1,0 +1,15 @@
+import ArgumentParser
+
+/// The command line: one program, one command for each thing one does with it.
+@main
+struct Cloakroom: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cloakroom",
+        abstract: "A reverse proxy that handles authentication on behalf of its clients.",
+        version: version,
+        subcommands: [
+            Demo.self, Serve.self, CheckConfig.self, PrintConfig.self, Explain.self, Routes.self, MockAPICommand.self,
+        ])
+
+    static let version = "0.1.0"
+}

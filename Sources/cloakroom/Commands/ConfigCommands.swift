@@ -1,0 +1,67 @@
+import ArgumentParser
+import CloakroomConfig
+
+/// `cloakroom check-config`: everything that `serve` would refuse, all at once.
+struct CheckConfig: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "check-config", abstract: "Find every mistake in a configuration.",
+        discussion: "Prints one line for each, with file, line, column and key. Ends with 1 if there are any.")
+
+    @OptionGroup var options: ConfigOptions
+
+    func run() throws {
+        try Report.checkConfig(options.sources).finish()
+    }
+}
+
+/// `cloakroom print-config`: what is in effect, and why.
+struct PrintConfig: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "print-config", abstract: "Show the values in effect and where each came from.",
+        discussion: "Secrets are shown as <redacted>.")
+
+    @OptionGroup var options: ConfigOptions
+
+    func run() throws {
+        try Report.printConfig(options.sources).finish()
+    }
+}
+
+/// `cloakroom explain`: what would become of a request.
+struct Explain: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show what would become of a request, without sending anything.")
+
+    @OptionGroup var options: ConfigOptions
+
+    @Argument(help: "The method, for example GET.")
+    var method: String
+
+    @Argument(help: "The target, for example /videos/1?quality=hd.")
+    var target: String
+
+    func run() throws {
+        try Report.explain(options.sources, method: method, target: target).finish()
+    }
+}
+
+/// `cloakroom routes`: the route table, and what another one would change.
+struct Routes: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show the route table, or what differs from another one.",
+        discussion: "With --diff, ends with 3 if something became public.")
+
+    @OptionGroup var options: ConfigOptions
+
+    @Option(name: .long, help: "Another configuration file: show what changes from that one to this one.")
+    var diff: String?
+
+    func run() throws {
+        if let diff {
+            let other = ConfigSources(file: diff, environment: options.sources.environment)
+            try Report.routes(options.sources, comparedWith: other).finish()
+        } else {
+            try Report.routes(options.sources).finish()
+        }
+    }
+}

@@ -1,0 +1,39 @@
+import ArgumentParser
+import CloakroomConfig
+import Foundation
+
+/// Where a command takes its configuration from.
+struct ConfigOptions: ParsableArguments {
+    @Option(name: .long, help: "The configuration file (YAML).")
+    var config: String
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "A value that goes before the environment and the file, as key=value; may be given several times.",
+            valueName: "key=value"))
+    var set: [String] = []
+
+    func validate() throws {
+        for assignment in set where !assignment.contains("=") || assignment.hasPrefix("=") {
+            throw ValidationError("--set takes key=value (write --set session.idleTimeout=5m, not \"\(assignment)\")")
+        }
+    }
+
+    var sources: ConfigSources {
+        ConfigSources(
+            file: config, environment: ProcessInfo.processInfo.environment,
+            overrides: set.map { assignment in
+                let parts = assignment.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                return (key: String(parts[0]), value: parts.count > 1 ? String(parts[1]) : "")
+            })
+    }
+}
+
+extension Report {
+    /// Prints the text and ends the command with the report's exit code.
+    func finish() throws {
+        try FileHandle.standardOutput.write(contentsOf: Data(text.utf8))
+        if exitCode != 0 { throw ExitCode(exitCode) }
+    }
+}

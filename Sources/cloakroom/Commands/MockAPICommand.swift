@@ -1,0 +1,83 @@
+import ArgumentParser
+import Foundation
+import Logging
+import MockAPI
+import ServiceLifecycle
+import UnixSignals
+
+/// `cloakroom mock-api`: the upstream to try the gateway with.
+struct MockAPICommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "mock-api", abstract: "Run an upstream API to try the gateway with.")
+
+    @Option(help: "The address to listen on.")
+    var host = "127.0.0.1"
+
+    @Option(help: "The port to listen on, 0 for a free one.")
+    var port = 9_000
+
+    @Option(help: "The value of X-API-TOKEN that every request needs.")
+    var apiToken = "demo-api-token"
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("Somebody who can sign in; may be given several times.", valueName: "email:password"))
+    var user: [String] = []
+
+    @Option(help: "How long access tokens live, in seconds.")
+    var accessTokenLifetime = 300.0
+
+    @Option(help: "How long refresh tokens live, in seconds.")
+    var refreshTokenLifetime = 28_800.0
+
+    @Option(help: "How much later every answer comes, in seconds.")
+    var latency = 0.0
+
+    @Option(help: "The share of requests that is answered with 500, 0 to 1.")
+    var errorRate = 0.0
+
+    @Flag(help: "Serve what was seen at /__mock/requests, and endpoints that answer slowly or at length.")
+    var exposeObservations = false
+
+    func validate() throws {
+        guard (0...65_535).contains(port) else { throw ValidationError("--port takes 0 to 65535") }
+        guard (0...1).contains(errorRate) else { throw ValidationError("--error-rate takes 0 to 1") }
+        for (name, value) in [
+            ("--access-token-lifetime", accessTokenLifetime), ("--refresh-token-lifetime", refreshTokenLifetime),
+            ("--latency", latency),
+        ] where !(0...1_000_000_000).contains(value) {
+            throw ValidationError("\(name) takes a number of seconds, 0 or more")
+        }
+        for account in user where account.firstIndex(of: ":") == nil {
+            throw ValidationError("--user takes email:password")
+        }
+    }
+
+    func run() async throws {
+        var settings = MockAPISettings()
+        settings.host = host
+        settings.port = port
+        settings.apiToken = apiToken
+        settings.accessTokenLifetime = .seconds(accessTokenLifetime)
+        settings.refreshTokenLifetime = .seconds(refreshTokenLifetime)
+        settings.latency = .seconds(latency)
+        settings.errorRate = errorRate
+        settings.exposeObservations = exposeObservations
+        if !user.isEmpty {
+            settings.users = user.map { account in
+                let parts = account.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+                let name = parts[0].prefix { $0 != "@" }
+                return MockUser(email: String(parts[0]), password: String(parts[1]), name: String(name))
+            }
+        }
+        var logger = Logger(label: "mock-api")
+        logger.logLevel = .notice
+        let host = self.host
+        let mock = MockAPI(settings: settings, logger: logger) { port in
+            try? FileHandle.standardOutput.write(contentsOf: Data("mock API         http://\(host):\(port)\n".utf8))
+        }
+        let group = ServiceGroup(
+            services: [mock], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        try await CommandFailure.report { try await group.run() }
+    }
+}

@@ -1,0 +1,81 @@
+import ArgumentParser
+import CloakroomCore
+import CloakroomProxy
+import CloakroomTelemetry
+import Foundation
+import Logging
+import MockAPI
+
+/// `cloakroom demo`: everything at once, to try it.
+struct Demo: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Run the gateway, an API behind it and one user, to try it all.",
+        discussion: "Prints where everything listens and lines to paste. Ctrl-C ends it.")
+
+    @Option(help: "The gateway's TLS port, 0 for a free one.")
+    var port = 8_443
+
+    @Option(help: "The gateway's clear-text port, 0 for a free one.")
+    var clearPort = 8_080
+
+    @Option(help: "The port for operators, 0 for a free one.")
+    var adminPort = 9_464
+
+    @Option(help: "The API's port, 0 for a free one.")
+    var apiPort = 9_000
+
+    func validate() throws {
+        for (name, value) in [
+            ("--port", port), ("--clear-port", clearPort), ("--admin-port", adminPort), ("--api-port", apiPort),
+        ] where !(0...65_535).contains(value) {
+            throw ValidationError("\(name) takes a port, 0 to 65535")
+        }
+    }
+
+    func run() async throws {
+        try await CommandFailure.report {
+            let certificate = try DemoCertificate()
+            defer { certificate.remove() }
+            try await run(certificate)
+        }
+    }
+
+    private func run(_ certificate: DemoCertificate) async throws {
+        var settings = MockAPISettings()
+        settings.port = apiPort
+        settings.exposeObservations = true
+        let apiToken = settings.apiToken
+        let listening = AsyncStream.makeStream(of: Int.self)
+        var quiet = Logger(label: "mock-api")
+        quiet.logLevel = .critical
+        let mock = MockAPI(settings: settings, logger: quiet) { port in listening.continuation.yield(port) }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                defer { listening.continuation.finish() }
+                do {
+                    try await mock.run()
+                } catch is CancellationError {
+                    // That is how it ends here: when the gateway has drained, nobody needs it any more.
+                }
+            }
+            var ports = listening.stream.makeAsyncIterator()
+            guard let apiPort = await ports.next() else {
+                // It ended before it listened, and says why.
+                try await group.next()
+                return
+            }
+            let plan = try DemoPlan(
+                port: port, clearPort: clearPort, adminPort: adminPort, apiPort: apiPort, apiToken: apiToken,
+                certificateFile: certificate.certificateFile, keyFile: certificate.keyFile
+            ).plan()
+            let banner = DemoBanner(apiPort: apiPort)
+            let telemetry = GatewayTelemetry(settings: TelemetrySettings(plan))
+            let gateway = Gateway(
+                plan: plan, telemetry: telemetry, onListening: { await banner.gatewayListens($0) },
+                onAdminListening: { await banner.adminListens($0) })
+            // The API is there for as long as the gateway drains.
+            defer { group.cancelAll() }
+            try await gateway.run()
+        }
+    }
+}

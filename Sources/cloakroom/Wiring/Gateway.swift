@@ -1,0 +1,112 @@
+import CloakroomAdmin
+import CloakroomCore
+import CloakroomIdentity
+import CloakroomProxy
+import CloakroomSessions
+import CloakroomTelemetry
+import Logging
+import NIOPosix
+import ServiceLifecycle
+import Tracing
+import UnixSignals
+
+/// The whole gateway: every room is made here and joined with the others, and nowhere else.
+struct Gateway {
+    let plan: GatewayPlan
+    let telemetry: GatewayTelemetry
+    private let server: GatewayServer
+    private let services: [any Service]
+    private let logger: Logger
+
+    /// Joins everything that a plan asks for.
+    /// - Parameters:
+    ///   - onListening: Is told where clients connect, once they can.
+    ///   - onAdminListening: Is told the port for operators.
+    init(
+        plan: GatewayPlan, telemetry: GatewayTelemetry,
+        onListening: @escaping @Sendable ([GatewayServer.BoundListener]) async -> Void = { _ in },
+        onAdminListening: @escaping @Sendable (Int) async -> Void = { _ in }
+    ) {
+        self.plan = plan
+        self.telemetry = telemetry
+        let logger = Logger(label: "cloakroom") { telemetry.makeLogHandler(label: $0) }
+        self.logger = logger
+
+        var random = SystemRandomNumberGenerator()
+        let accountKey = KeyedHash(using: &random)
+        let metrics = telemetry.metrics
+        let store = MemorySessionStore(
+            plan.session, logKey: KeyedHash(using: &random), onCreated: { metrics.recordSessionCreated() },
+            onEnded: { reason in CloakroomTelemetry.SessionEndReason(rawValue: reason.rawValue).map { metrics.recordSessionEnded($0) } })
+        let observer = AccountTelemetry(metrics: metrics, audit: AuditLog(logger: logger))
+
+        var services: [any Service] = []
+        let ownEndpoints: any OwnEndpoints
+        if let upstream = plan.accounts.upstream.map({ plan.upstreams[$0] }) {
+            let client = UpstreamTokenClient(
+                upstream, timeouts: plan.timeouts, accountKey: accountKey,
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton)
+            services.append(TokenClientService(client: client))
+            ownEndpoints = AccountEndpoints(
+                store: store, client: client, observer: observer, session: plan.session, accounts: plan.accounts,
+                accountKey: accountKey)
+        } else {
+            ownEndpoints = NoOwnEndpoints()
+        }
+        services.append(SessionSweeper(store: store, metrics: metrics))
+
+        let tables = GatewayTables(
+            plan: plan, sessions: store, ownEndpoints: ownEndpoints, telemetry: telemetry,
+            tracer: plan.tracing.exporter == .none ? nil : telemetry.tracer)
+        let server = GatewayServer(tables: tables, logger: logger) { listeners in
+            for listener in listeners {
+                logger.notice(
+                    "listening", metadata: ["address": "\(listener.address)", "tls": "\(listener.isTLS)"])
+            }
+            await onListening(listeners)
+        }
+        self.server = server
+        if let admin = plan.admin {
+            services.append(
+                AdminServer(
+                    host: admin.address.host, port: admin.address.port, registry: telemetry.registry,
+                    probes: [
+                        ReadinessProbe(name: "listening") {
+                            ReadinessCheck(name: "listening", isReady: server.isReady)
+                        }
+                    ],
+                    logger: logger, onBound: onAdminListening))
+        }
+        self.services = services
+    }
+
+    /// Serves until it is told to stop by a signal or by its task's cancellation. What was started last ends first, so
+    /// that clients are served to the end by everything they need.
+    func run() async throws {
+        let grace = plan.timeouts.drain + .seconds(5)
+        var configuration = ServiceGroupConfiguration(
+            services: (services + [server]).map {
+                .init(service: $0, successTerminationBehavior: .gracefullyShutdownGroup)
+            },
+            gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        configuration.maximumGracefulShutdownDuration = grace
+        configuration.maximumCancellationDuration = .seconds(10)
+        SecondSignal.watch(telemetry)
+        defer { telemetry.shutdown() }
+        try await ServiceGroup(configuration: configuration).run()
+        logger.notice("stopped")
+    }
+}
+
+extension TelemetrySettings {
+    /// What a plan says about logs and traces.
+    init(_ plan: GatewayPlan) {
+        self.init()
+        version = Cloakroom.version
+        logFormat = plan.logging.format == .json ? .json : .text
+        logLevel = Logger.Level(rawValue: plan.logging.level) ?? .info
+        isAccessLogEnabled = plan.logging.accessLog
+        sampler = TraceSampler.traceIDRatio(plan.tracing.ratio).parentBased
+        areSpansLogged = plan.tracing.exporter == .log
+    }
+}

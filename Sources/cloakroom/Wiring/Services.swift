@@ -1,0 +1,57 @@
+import CloakroomCore
+import CloakroomIdentity
+import CloakroomSessions
+import CloakroomTelemetry
+import Foundation
+import ServiceLifecycle
+import UnixSignals
+
+/// Clears expired sessions away, a bounded number at a time, and says how many there are.
+struct SessionSweeper: Service {
+    let store: MemorySessionStore
+    let metrics: GatewayMetrics
+
+    func run() async throws {
+        try await cancelWhenGracefulShutdown {
+            while !Task.isCancelled {
+                store.sweep(now: .now)
+                metrics.sessionsActive.set(Int64(store.count))
+                try await Task.sleep(for: .seconds(1))
+            }
+        }
+    }
+}
+
+extension Timestamp {
+    /// What the wall clock says.
+    static var now: Timestamp {
+        Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+    }
+}
+
+/// Closes the connections for sign-ins once nobody needs them.
+struct TokenClientService: Service {
+    let client: UpstreamTokenClient
+
+    func run() async throws {
+        try? await gracefulShutdown()
+        await client.shutdown()
+    }
+}
+
+/// The first signal lets exchanges finish; who sends a second one does not want to wait.
+enum SecondSignal {
+    /// Begins to count signals. Stays for as long as the process lives.
+    static func watch(_ telemetry: GatewayTelemetry) {
+        Task.detached {
+            var count = 0
+            for await signal in await UnixSignalsSequence(trapping: .sigterm, .sigint) {
+                count += 1
+                guard count > 1 else { continue }
+                telemetry.shutdown()
+                // By convention the status of a process that a signal ended.
+                exit(128 + (signal == .sigterm ? 15 : 2))
+            }
+        }
+    }
+}

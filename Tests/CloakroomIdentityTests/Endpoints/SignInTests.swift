@@ -1,0 +1,171 @@
+import CloakroomCore
+import CloakroomIdentity
+import Testing
+
+@Suite("POST to the accounts prefix")
+struct SignInTests {
+    private let accountHash = AccountName(email: "jo@example.com").hash(under: Upstreams.accountKey)
+
+    @Test("signs in: the user as the upstream tells it, the times, a cookie for the browser's session")
+    func success() async throws {
+        let subject = EndpointsUnderTest()
+        let response = await subject.signIn()
+        #expect(response.status == 200)
+        let session =
+            #"{"createdAt":"2023-11-14T22:13:20Z","expiresAt":"2023-11-15T06:13:20Z","idleTimeoutSeconds":900}"#
+        #expect(response.json == #"{"user":\#(EndpointsUnderTest.userJSON),"session":\#(session)}"#)
+        let ticket = try #require(response.ticket)
+        #expect(
+            response.values(of: "Set-Cookie") == [
+                "__Host-cloakroom=\(ticket.cookieValue); Path=/; HttpOnly; Secure; SameSite=Strict"
+            ])
+        #expect(response.fields.count == 1)
+        #expect(subject.observer.all == [.signIn(outcome: .success, accountHash: accountHash, duration: .zero)])
+        #expect(subject.client.traceparents == ["00-trace"])
+        #expect(await subject.whoAmI(ticket).status == 200)
+    }
+
+    @Test("Rule 9: signing in with a planted cookie does not keep it")
+    func plantedCookie() async throws {
+        let subject = EndpointsUnderTest()
+        var generator = SystemRandomNumberGenerator()
+        let planted = SessionTicket(using: &generator)
+        let ticket = try #require(await subject.signIn(ticket: planted).ticket)
+        #expect(ticket != planted)
+        #expect(await subject.whoAmI(planted).problem?.reason == .noSession)
+        #expect(await subject.whoAmI(ticket).status == 200)
+    }
+
+    @Test("Rule 9: signing in again makes a new session first, then ends the presented one and its tokens")
+    func replaces() async throws {
+        let subject = EndpointsUnderTest()
+        let old = try await subject.ticket()
+        subject.client.answer(.success(EndpointsUnderTest.signedIn("2")))
+        let new = try #require(await subject.signIn(ticket: old).ticket)
+        #expect(new != old)
+        #expect(await subject.whoAmI(old).problem?.reason == .revoked)
+        #expect(await subject.whoAmI(new).status == 200)
+        #expect(
+            subject.journal.all == [
+                "signIn jo@example.com", "create", "signIn jo@example.com", "create", "end replaced",
+                "revoke canary-refresh-1",
+            ])
+    }
+
+    @Test("succeeds when the replaced session's tokens cannot be made void, and says so to operators")
+    func replacedRevokeFails() async throws {
+        let subject = EndpointsUnderTest()
+        let old = try await subject.ticket()
+        subject.client.failRevoke(.timedOut)
+        #expect(await subject.signIn(ticket: old).status == 200)
+        #expect(subject.observer.all.last == .revokeFailed(sessionHash: 42))
+    }
+
+    @Test(
+        "leaves the presented session as it was when it fails",
+        arguments: [TokenClientError.Kind.rejected, .unreachable, .timedOut, .invalidResponse])
+    func failureKeepsSession(kind: TokenClientError.Kind) async throws {
+        let subject = EndpointsUnderTest()
+        let old = try await subject.ticket()
+        subject.client.answer(.failure(TokenClientError(kind, in: .signIn)))
+        let response = await subject.signIn(ticket: old)
+        #expect(response.status >= 400)
+        #expect(response.values(of: "Set-Cookie").isEmpty)
+        #expect(await subject.whoAmI(old).status == 200)
+        #expect(await subject.signIn("{", ticket: old).status == 400)
+        #expect(await subject.whoAmI(old).status == 200)
+    }
+
+    @Test("says that the password is wrong when the upstream does")
+    func rejected() async throws {
+        let subject = EndpointsUnderTest()
+        subject.client.answer(.failure(TokenClientError(.rejected, in: .signIn)))
+        let problem = await subject.signIn().problem
+        #expect(
+            problem
+                == Problem(
+                    .unauthorized, detail: "The email/password combination is invalid.", reason: .invalidCredentials))
+        #expect(subject.observer.all == [.signIn(outcome: .rejected, accountHash: accountHash, duration: .zero)])
+        #expect(subject.journal.all == ["signIn jo@example.com"])
+    }
+
+    @Test(
+        "answers what an upstream's failure means",
+        arguments: [
+            (.unreachable, 502, .unreachable), (.timedOut, 504, .unreachable), (.invalidResponse, 502, .invalidResponse),
+        ] as [(TokenClientError.Kind, Int, ProblemCode)])
+    func upstreamFailures(kind: TokenClientError.Kind, status: Int, code: ProblemCode) async {
+        let subject = EndpointsUnderTest()
+        subject.client.answer(.failure(TokenClientError(kind, in: .user)))
+        #expect(await subject.signIn().problem == Problem(code, status: status))
+        #expect(subject.observer.all == [.signIn(outcome: .upstreamError, accountHash: accountHash, duration: .zero)])
+    }
+
+    @Test("uses the plan's sentences")
+    func messages() async {
+        let subject = EndpointsUnderTest(messages: [
+            .unauthorized: "Wrong.", .unreachable: "Away.", .invalidInput: "Check it.",
+        ])
+        #expect(await subject.signIn("{}").problem?.detail == "Check it.")
+        subject.client.answer(.failure(TokenClientError(.rejected, in: .signIn)))
+        #expect(await subject.signIn().problem?.detail == "Wrong.")
+        subject.client.answer(.failure(TokenClientError(.timedOut, in: .signIn)))
+        #expect(await subject.signIn().problem?.detail == "Away.")
+        #expect(await subject.whoAmI(nil).problem?.detail == ProblemCode.unauthorized.defaultDetail)
+    }
+
+    @Test(
+        "Rule 10: asks no upstream about what cannot be right",
+        arguments: [
+            ("{", 400, .badRequest), (#"{"email":"jo@a.com@b.com","password":"x"}"#, 422, .invalidInput),
+            (#"{"email":"jo@example.com","password":""}"#, 422, .invalidInput), ("", 422, .invalidInput),
+        ] as [(String, Int, ProblemCode)])
+    func invalid(body: String, status: Int, code: ProblemCode) async {
+        let subject = EndpointsUnderTest()
+        #expect(await subject.signIn(body).problem == Problem(code, status: status))
+        #expect(subject.journal.all.isEmpty)
+        #expect(subject.observer.all == [.signIn(outcome: .invalid, accountHash: nil, duration: .zero)])
+    }
+
+    @Test("answers 415 to a body of another type")
+    func otherType() async {
+        let subject = EndpointsUnderTest()
+        let request = OwnRequest(
+            endpoint: .signIn, contentType: "text/plain", body: Secret("x"), now: EndpointsUnderTest.now)
+        #expect(await subject.endpoints.answer(request).problem == Problem(.unsupportedMediaType))
+    }
+
+    @Test(
+        "makes the new tokens void when there is no room for the session, or no store",
+        arguments: [(.full, .overloaded), (.unavailable, .storeUnavailable)] as [(SessionStoreError.Kind, ProblemCode)])
+    func storeFails(kind: SessionStoreError.Kind, code: ProblemCode) async throws {
+        let subject = EndpointsUnderTest()
+        let old = try await subject.ticket()
+        subject.store.fail(.create, kind)
+        subject.client.answer(.success(EndpointsUnderTest.signedIn("2")))
+        let response = await subject.signIn(ticket: old)
+        #expect(response.problem == Problem(code, status: 503, retryAfter: 5))
+        #expect(response.values(of: "Set-Cookie").isEmpty)
+        #expect(subject.journal.all.last == "revoke canary-refresh-2")
+        #expect(subject.observer.all.last == .signIn(outcome: .storeError, accountHash: accountHash, duration: .zero))
+        #expect(await subject.whoAmI(old).status == 200)
+    }
+
+    @Test("Rule 9: does not sign in when the presented session cannot be ended")
+    func presentedCannotEnd() async throws {
+        let subject = EndpointsUnderTest()
+        let old = try await subject.ticket()
+        subject.store.fail(.end, .unavailable)
+        let response = await subject.signIn(ticket: old)
+        #expect(response.problem?.code == .storeUnavailable)
+        #expect(response.ticket == nil)
+    }
+
+    @Test("leaves Secure out where the plan does")
+    func insecureCookie() async throws {
+        let subject = EndpointsUnderTest(cookie: CookiePlan(name: "sid", isSecure: false, sameSite: .lax))
+        let response = await subject.signIn()
+        let ticket = try #require(response.ticket)
+        #expect(response.values(of: "Set-Cookie") == ["sid=\(ticket.cookieValue); Path=/; HttpOnly; SameSite=Lax"])
+    }
+}

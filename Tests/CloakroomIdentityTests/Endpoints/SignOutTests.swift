@@ -1,0 +1,55 @@
+import CloakroomCore
+import CloakroomIdentity
+import Testing
+
+@Suite("DELETE of the accounts prefix")
+struct SignOutTests {
+    private let cleared = "__Host-cloakroom=; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=0"
+
+    @Test("ends the session first, then makes its tokens void, and clears the cookie")
+    func signsOut() async throws {
+        let subject = EndpointsUnderTest()
+        let ticket = try await subject.ticket()
+        let response = await subject.signOut(ticket)
+        #expect(response.status == 204)
+        #expect(response.content == .none)
+        #expect(response.values(of: "Set-Cookie") == [cleared])
+        #expect(response.values(of: "Clear-Site-Data") == [#""cache", "storage""#])
+        #expect(subject.journal.all.suffix(2) == ["end signed_out", "revoke canary-refresh-1"])
+        #expect(subject.observer.all.last == .signOut(sessionHash: 42))
+        #expect(subject.client.traceparents.last == "00-trace")
+        #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
+    }
+
+    @Test("succeeds when the upstream cannot be told, and says so to operators")
+    func revokeFails() async throws {
+        let subject = EndpointsUnderTest()
+        let ticket = try await subject.ticket()
+        subject.client.failRevoke(.unreachable)
+        #expect(await subject.signOut(ticket).status == 204)
+        #expect(subject.observer.all.suffix(2) == [.signOut(sessionHash: 42), .revokeFailed(sessionHash: 42)])
+        #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
+    }
+
+    @Test("is the same a second time and without a session, and tells nobody of it")
+    func idempotent() async throws {
+        let subject = EndpointsUnderTest()
+        let ticket = try await subject.ticket()
+        let first = await subject.signOut(ticket)
+        let told = subject.observer.all.count
+        #expect(await subject.signOut(ticket) == first)
+        #expect(await subject.signOut(nil) == first)
+        #expect(subject.observer.all.count == told)
+    }
+
+    @Test("is 503 when the store is not there, and the cookie stays for another try")
+    func storeDown() async throws {
+        let subject = EndpointsUnderTest()
+        let ticket = try await subject.ticket()
+        subject.store.fail(.end, .unavailable)
+        let response = await subject.signOut(ticket)
+        #expect(response.problem == Problem(.storeUnavailable, retryAfter: 5))
+        #expect(response.fields.isEmpty)
+        #expect(!subject.journal.all.contains { $0.hasPrefix("revoke") })
+    }
+}

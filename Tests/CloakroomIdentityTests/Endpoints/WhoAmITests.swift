@@ -1,0 +1,61 @@
+import CloakroomCore
+import CloakroomIdentity
+import Testing
+
+@Suite("GET of the accounts prefix")
+struct WhoAmITests {
+    @Test("tells the user and the times, as signing in did")
+    func tells() async throws {
+        let subject = EndpointsUnderTest()
+        let signedIn = await subject.signIn()
+        let response = await subject.whoAmI(signedIn.ticket, at: EndpointsUnderTest.now + .seconds(60))
+        #expect(response.status == 200)
+        #expect(response.json == signedIn.json)
+        #expect(response.fields.isEmpty)
+    }
+
+    @Test("never slides the idle timeout")
+    func doesNotSlide() async throws {
+        let subject = EndpointsUnderTest()
+        let ticket = try await subject.ticket()
+        let later = EndpointsUnderTest.now + .seconds(600)
+        #expect(await subject.whoAmI(ticket, at: later).status == 200)
+        guard case .live(let session) = subject.store.find(ticket, now: later, slides: false) else {
+            Issue.record("the session is gone")
+            return
+        }
+        #expect(session.lastUsedAt == EndpointsUnderTest.now)
+    }
+
+    @Test("is 401 with the reason, and leaves the cookie alone")
+    func unauthorized() async throws {
+        let subject = EndpointsUnderTest()
+        let ticket = try await subject.ticket()
+        #expect(await subject.whoAmI(nil).problem == Problem(.unauthorized, reason: .noSession))
+        let late = await subject.whoAmI(ticket, at: EndpointsUnderTest.now + .seconds(9 * 3_600))
+        #expect(late.problem == Problem(.unauthorized, reason: .expiredAbsolute))
+        _ = await subject.signOut(ticket)
+        let out = await subject.whoAmI(ticket)
+        #expect(out.problem == Problem(.unauthorized, reason: .revoked))
+        #expect(late.fields.isEmpty && out.fields.isEmpty)
+    }
+
+    @Test("asks the store where the local table cannot tell")
+    func remote() async throws {
+        let subject = EndpointsUnderTest()
+        let ticket = try await subject.ticket()
+        subject.store.becomeRemote()
+        #expect(await subject.whoAmI(ticket).status == 200)
+        var generator = SystemRandomNumberGenerator()
+        #expect(await subject.whoAmI(SessionTicket(using: &generator)).problem?.reason == .noSession)
+    }
+
+    @Test("is 503 and never 401 when the store is not there")
+    func storeDown() async throws {
+        let subject = EndpointsUnderTest()
+        let ticket = try await subject.ticket()
+        subject.store.becomeRemote()
+        subject.store.fail(.load, .unavailable)
+        #expect(await subject.whoAmI(ticket).problem == Problem(.storeUnavailable, retryAfter: 5))
+    }
+}

@@ -1,0 +1,50 @@
+import Testing
+
+@testable import CloakroomIdentity
+
+@Suite("A JSON value")
+struct JSONValueTests {
+    private func read(_ text: String) -> JSONValue? { JSONValue(document: Array(text.utf8)) }
+
+    @Test("is read with everything in it")
+    func reads() {
+        let document = #" {"a": [1, -2.5e3, true, null, "é\n"], "b": {}} "#
+        let expected = JSONValue.object([
+            "a": .array([.number(1), .number(-2_500), .bool(true), .null, .string("é\n")]), "b": .object([:]),
+        ])
+        #expect(read(document) == expected)
+    }
+
+    @Test(
+        "Rule 20: is not read from what is not JSON from the first byte to the last",
+        arguments: [
+            "", " ", "{", #"{"a":1,}"#, #"{"a":1}x"#, "{'a':1}", #"{"a":01}"#, #"{"a":1.2.3}"#, #"{"a":NaN}"#,
+            #"{"a":"\x"}"#, "{\"a\":\"b\u{0}\"}", "{\"a\":\"line\nbreak\"}", "<html></html>", #"{"a":[1,{"b":tru}]}"#,
+            String(repeating: "[", count: 65_536), String(repeating: #"{"a":"#, count: 10_000),
+        ])
+    func refuses(text: String) {
+        #expect(read(text) == nil)
+    }
+
+    @Test("Rule 20: is not read from bytes that are not UTF-8, nor from UTF-16")
+    func encodings() {
+        #expect(JSONValue(document: Array(#"{"a":""#.utf8) + [0xff, 0xfe] + Array(#""}"#.utf8)) == nil)
+        let utf16 = #"{"a":1}"#.utf8.flatMap { [$0, 0 as UInt8] }
+        #expect(JSONValue(document: utf16) == nil)
+    }
+
+    @Test("is read when it is deep, but not too deep")
+    func depth() {
+        #expect(read(String(repeating: "[", count: 400) + String(repeating: "]", count: 400)) != nil)
+    }
+
+    @Test("gives the member at a dotted path, and nothing where a step is missing")
+    func paths() {
+        let value = read(#"{"data":{"tokens":{"access":"x"},"none":null},"flat":1}"#)
+        #expect(value?[path: "data.tokens.access"] == .string("x"))
+        #expect(value?[path: "flat"] == .number(1))
+        for path in ["data.none", "data.none.x", "data.tokens.refresh", "flat.x", "", "data..tokens", "data.tokens."] {
+            #expect(value?[path: path] == nil)
+        }
+    }
+}

@@ -1,0 +1,108 @@
+import CloakroomCore
+import FoundationEssentials
+import Testing
+
+@testable import CloakroomIdentity
+
+@Suite("A request to sign in")
+struct SignInInputTests {
+    private let form = "application/x-www-form-urlencoded"
+
+    private func read(
+        authorization: String? = nil, type: String? = nil, body: String = ""
+    ) throws(SignInInput.Refusal) -> Credentials {
+        try SignInInput.read(
+            OwnRequest(
+                endpoint: .signIn, authorization: authorization.map { Secret($0) }, contentType: type,
+                body: Secret(body), now: Upstreams.now))
+    }
+
+    private func basic(_ pair: String) -> String { "Basic " + Data(pair.utf8).base64EncodedString() }
+
+    @Test("takes Basic in UTF-8, parted at the first colon, in any case of the scheme")
+    func basicCredentials() throws {
+        let credentials = try read(authorization: basic("jo@example.com:pass:wörd 🔑"))
+        #expect(credentials == (try Upstreams.credentials("jo@example.com", "pass:wörd 🔑")))
+        let lower = "basic  " + Data("jo@example.com:x".utf8).base64EncodedString()
+        #expect(try read(authorization: lower).password == Secret("x"))
+    }
+
+    @Test("takes Basic before a body, and a body beside another scheme")
+    func precedence() throws {
+        let body = #"{"email":"body@example.com","password":"x"}"#
+        let both = try read(authorization: basic("basic@example.com:x"), type: "application/json", body: body)
+        #expect(both.email == "basic@example.com")
+        #expect(try read(authorization: "Bearer abc", type: "application/json", body: body).email == "body@example.com")
+    }
+
+    @Test(
+        "takes JSON, whatever the parameters of its type",
+        arguments: ["application/json", "application/json; charset=utf-8", "Application/JSON ;x=y"])
+    func json(type: String) throws {
+        let credentials = try read(type: type, body: #"{"email":"jo@example.com","password":"p\"\u00e9","x":[1]}"#)
+        #expect(credentials == (try Upstreams.credentials("jo@example.com", "p\"é")))
+    }
+
+    @Test("takes a form")
+    func forms() throws {
+        let credentials = try read(type: form, body: "password=a+b%26%C3%A9%3D=&email=jo%40example.com&remember=1")
+        #expect(credentials == (try Upstreams.credentials("jo@example.com", "a b&é==")))
+    }
+
+    @Test(
+        "Rule 20: is malformed when its Basic credentials cannot be read",
+        arguments: ["Basic", "Basic ", "Basic !!!", "Basic am8", "Basic am9AZXhhbXBsZS5jb20=", "Basic am86/w=="])
+    func malformedBasic(authorization: String) {
+        #expect(throws: SignInInput.Refusal.malformed) { try read(authorization: authorization) }
+        // A body does not save it: which of the two was meant?
+        #expect(throws: SignInInput.Refusal.malformed) {
+            try read(
+                authorization: authorization, type: "application/json",
+                body: #"{"email":"jo@example.com","password":"x"}"#)
+        }
+    }
+
+    @Test(
+        "Rule 20: is malformed when its body cannot be read",
+        arguments: [
+            ("application/json", "{"), ("application/json", "email=jo@example.com&password=x"),
+            ("application/json", #"{"email":"jo@example.com","password":"x"}{}"#),
+            ("application/x-www-form-urlencoded", "email=jo%4&password=x"),
+            ("application/x-www-form-urlencoded", "email=jo%zz&password=x"),
+            ("application/x-www-form-urlencoded", "email=jo@example.com&password=%ff"),
+            ("application/x-www-form-urlencoded", "email=jo@example.com&password=x&email=al@example.com"),
+        ])
+    func malformedBody(type: String, body: String) {
+        #expect(throws: SignInInput.Refusal.malformed) { try read(type: type, body: body) }
+    }
+
+    @Test("has a body of another type", arguments: ["text/plain", "multipart/form-data; boundary=x", "", "application/jsonx"])
+    func otherTypes(type: String) {
+        #expect(throws: SignInInput.Refusal.unsupportedMediaType) { try read(type: type, body: "x") }
+        #expect(throws: SignInInput.Refusal.unsupportedMediaType) { try read(body: "x") }
+    }
+
+    @Test("is invalid when it brings nothing")
+    func nothing() {
+        #expect(throws: SignInInput.Refusal.invalid) { try read() }
+        #expect(throws: SignInInput.Refusal.invalid) { try read(type: "text/plain") }
+        #expect(throws: SignInInput.Refusal.invalid) { try read(authorization: "Bearer abc", type: "application/json") }
+    }
+
+    @Test(
+        "Rule 10: is invalid when the address is none or the password is empty",
+        arguments: [
+            #"{"email":"jo","password":"x"}"#, #"{"email":"jo@a.com@b.com","password":"x"}"#,
+            #"{"email":"jo\u0000@example.com","password":"x"}"#, #"{"email":"jo@example.com\r\n","password":"x"}"#,
+            #"{"email":"jo@example.com","password":""}"#, #"{"email":"jo@example.com"}"#, #"{"password":"x"}"#, "{}",
+            "[]", #"{"email":["jo@example.com"],"password":"x"}"#, #"{"email":"jo@example.com","password":1}"#,
+        ])
+    func invalid(body: String) {
+        #expect(throws: SignInInput.Refusal.invalid) { try read(type: "application/json", body: body) }
+    }
+
+    @Test("is invalid with Basic that names nobody or has no password", arguments: [":x", "jo@example.com:", "jo:x"])
+    func invalidBasic(pair: String) {
+        #expect(throws: SignInInput.Refusal.invalid) { try read(authorization: basic(pair)) }
+    }
+}

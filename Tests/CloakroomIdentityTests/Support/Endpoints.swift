@@ -1,0 +1,80 @@
+import CloakroomCore
+import CloakroomIdentity
+import Testing
+
+/// Account endpoints over a scripted store and client.
+struct EndpointsUnderTest {
+    static let now = Upstreams.now
+    static let userJSON = #"{"id":1,"email":"jo@example.com","score":1.50}"#
+
+    let journal = Journal()
+    let store: ScriptedStore
+    let client: ScriptedClient
+    let observer = RecordingObserver()
+    let endpoints: AccountEndpoints
+
+    init(messages: [ProblemCode: String] = [:], cookie: CookiePlan = CookiePlan()) {
+        store = ScriptedStore(journal)
+        client = ScriptedClient(journal, signIn: .success(Self.signedIn("1")))
+        endpoints = AccountEndpoints(
+            store: store, client: client, observer: observer, session: SessionPlan(cookie: cookie),
+            accounts: AccountsPlan(messages: messages), accountKey: Upstreams.accountKey)
+    }
+
+    static func signedIn(_ number: String) -> SignedIn {
+        SignedIn(
+            tokens: SessionTokens(
+                authorization: Secret("Bearer canary-access-\(number)"),
+                refreshToken: Secret("canary-refresh-\(number)")),
+            user: UserProfile(json: Array(userJSON.utf8), accountHash: 5))
+    }
+
+    func signIn(
+        _ body: String = #"{"email":"jo@example.com","password":"canary-password"}"#, ticket: SessionTicket? = nil
+    ) async -> OwnResponse {
+        await endpoints.answer(
+            OwnRequest(
+                endpoint: .signIn, ticket: ticket, contentType: "application/json", body: Secret(body),
+                traceparent: "00-trace", now: Self.now))
+    }
+
+    func whoAmI(_ ticket: SessionTicket?, at now: Timestamp = now) async -> OwnResponse {
+        await endpoints.answer(OwnRequest(endpoint: .whoAmI, ticket: ticket, now: now))
+    }
+
+    func signOut(_ ticket: SessionTicket?) async -> OwnResponse {
+        await endpoints.answer(OwnRequest(endpoint: .signOut, ticket: ticket, traceparent: "00-trace", now: Self.now))
+    }
+
+    /// Signs in and gives the ticket out of the cookie.
+    func ticket() async throws -> SessionTicket {
+        try #require(await signIn().ticket)
+    }
+}
+
+extension OwnResponse {
+    func values(of name: String) -> [String] { fields.filter { $0.name == name }.map(\.value) }
+
+    /// The ticket that the answer sets.
+    var ticket: SessionTicket? {
+        guard let value = values(of: "Set-Cookie").first?.split(separator: "=").dropFirst().first?.split(separator: ";")
+            .first
+        else { return nil }
+        return SessionTicket(cookieValue: Array(value.utf8).span)
+    }
+
+    var problem: Problem? {
+        if case .problem(let problem) = content { problem } else { nil }
+    }
+
+    /// The JSON document, as text.
+    var json: String? {
+        if case .json(let bytes) = content { String(decoding: bytes, as: UTF8.self) } else { nil }
+    }
+
+    /// Everything in it that reaches a client, as text.
+    var everything: String {
+        let problem = problem.map { "\($0.title) \($0.detail) \($0)" } ?? ""
+        return "\(status) " + fields.map { "\($0.name): \($0.value)\n" }.joined() + (json ?? "") + problem
+    }
+}

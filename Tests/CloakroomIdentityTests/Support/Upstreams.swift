@@ -1,0 +1,40 @@
+import CloakroomCore
+import CloakroomIdentity
+import NIOPosix
+
+/// Plans and clients of upstreams that tests talk to.
+enum Upstreams {
+    static let apiToken = "canary-api-token"
+    static let now = Timestamp(seconds: 1_700_000_000)
+    static let accountKey = KeyedHash(key0: 3, key1: 4)
+
+    static func plan(port: Int, others: [Int] = []) -> UpstreamPlan {
+        UpstreamPlan(
+            name: "api", targets: ([port] + others).map { HostAndPort(host: "127.0.0.1", port: $0) },
+            apiToken: APIToken(value: Secret(apiToken)), signIn: TokenCallPlan(path: "/auth", credentials: .basic),
+            refresh: TokenCallPlan(path: "/auth/refresh"), revoke: TokenCallPlan(path: "/auth/revoke"),
+            user: TokenCallPlan(method: "GET", path: "/user"))
+    }
+
+    static func credentials(_ email: String = "jo@example.com", _ password: String = "canary-password") throws
+        -> Credentials
+    {
+        try Credentials(email: email, password: Secret(password))
+    }
+
+    static func withClient<R: Sendable>(
+        _ plan: UpstreamPlan, timeout: Duration = .seconds(10), body: (UpstreamTokenClient) async throws -> R
+    ) async throws -> R {
+        let client = UpstreamTokenClient(
+            plan, timeouts: TimeoutsPlan(identity: timeout), accountKey: accountKey,
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton)
+        do {
+            let result = try await body(client)
+            await client.shutdown()
+            return result
+        } catch {
+            await client.shutdown()
+            throw error
+        }
+    }
+}

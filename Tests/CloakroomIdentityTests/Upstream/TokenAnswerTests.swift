@@ -1,0 +1,73 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomIdentity
+
+@Suite("An upstream's answer to a sign-in")
+struct TokenAnswerTests {
+    private let now = Upstreams.now
+    private let plan = TokenCallPlan(path: "/auth")
+
+    private func read(_ text: String, _ plan: TokenCallPlan? = nil) -> SessionTokens? {
+        TokenAnswer.read(Array(text.utf8), plan: plan ?? self.plan, now: now)
+    }
+
+    @Test("gives the tokens")
+    func tokens() {
+        let tokens = read(#"{"accessToken":"abc.def","refreshToken":"r-1"}"#)
+        #expect(tokens == SessionTokens(authorization: Secret("Bearer abc.def"), refreshToken: Secret("r-1")))
+    }
+
+    @Test("of the older dialect has no refresh token", arguments: ["", #","refreshToken":null"#])
+    func olderDialect(rest: String) {
+        let tokens = read(#"{"accessToken":"abc"\#(rest)}"#)
+        #expect(tokens == SessionTokens(authorization: Secret("Bearer abc")))
+    }
+
+    @Test("gives the tokens from where the plan says they stand")
+    func dottedPaths() {
+        let plan = TokenCallPlan(
+            path: "/token", accessToken: "data.tokens.access", refreshToken: "data.tokens.refresh",
+            expiresIn: "data.expires_in")
+        let tokens = read(#"{"data":{"tokens":{"access":"a","refresh":"r"},"expires_in":300}}"#, plan)
+        #expect(
+            tokens
+                == SessionTokens(
+                    authorization: Secret("Bearer a"), refreshToken: Secret("r"), accessExpiresAt: now + .seconds(300)))
+    }
+
+    @Test(
+        "makes no sense without an access token that is a string",
+        arguments: [
+            "", "ok", "[]", "{}", #"{"accessToken":""}"#, #"{"accessToken":7}"#, #"{"accessToken":null}"#,
+            #"{"accessToken":["a"]}"#, #"{"access_token":"a"}"#, #"{"accessToken":"a","refreshToken":7}"#,
+            #"{"accessToken":"a","refreshToken":""}"#,
+        ])
+    func nonsense(text: String) {
+        #expect(read(text) == nil)
+    }
+
+    @Test(
+        "Rule 26: makes no sense with line breaks, NUL, spaces or other than ASCII in a token",
+        arguments: [
+            #"a\r\nX-Admin: 1"#, #"a\nb"#, #"a\u0000b"#, "a b", " a", #"a\tb"#, "é", #"a\u007f"#, #"\u2028"#,
+        ])
+    func injection(token: String) {
+        #expect(read(#"{"accessToken":"\#(token)"}"#) == nil)
+        #expect(read(#"{"accessToken":"a","refreshToken":"\#(token)"}"#) == nil)
+    }
+
+    @Test("makes no sense with a token that is longer than 16 KiB")
+    func length() {
+        #expect(read(#"{"accessToken":"\#(String(repeating: "a", count: 16_384))"}"#) != nil)
+        #expect(read(#"{"accessToken":"\#(String(repeating: "a", count: 16_385))"}"#) == nil)
+    }
+
+    @Test("falls back to the token's own end where the planned lifetime is missing")
+    func missingLifetime() {
+        let plan = TokenCallPlan(path: "/token", expiresIn: "expiresIn")
+        // {"alg":"none"} . {"exp":1700000060}
+        let tokens = read(#"{"accessToken":"eyJhbGciOiJub25lIn0.eyJleHAiOjE3MDAwMDAwNjB9."}"#, plan)
+        #expect(tokens?.accessExpiresAt == now + .seconds(60))
+    }
+}

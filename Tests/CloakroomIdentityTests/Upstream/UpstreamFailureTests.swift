@@ -1,0 +1,167 @@
+import CloakroomCore
+import CloakroomIdentity
+import Testing
+
+@Suite("The token client with an upstream that misbehaves")
+struct UpstreamFailureTests {
+    private static let tokens = #"{"accessToken":"canary-access","refreshToken":"canary-refresh"}"#
+
+    /// Signs in against a script, and gives what it threw and what the upstream was sent.
+    private func signIn(
+        _ script: [ScriptedUpstream.Act], timeout: Duration = .seconds(10),
+        change: (inout UpstreamPlan) -> Void = { _ in }
+    ) async throws -> (error: TokenClientError?, requests: [String]) {
+        try await ScriptedUpstream.run(script) { port, upstream in
+            var plan = Upstreams.plan(port: port)
+            change(&plan)
+            let error = try await Upstreams.withClient(plan, timeout: timeout) { client in
+                await failure(of: client)
+            }
+            return (error, upstream.requests)
+        }
+    }
+
+    private func failure(of client: UpstreamTokenClient) async -> TokenClientError? {
+        do {
+            _ = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: Upstreams.now)
+            return nil
+        } catch {
+            return error as? TokenClientError
+        }
+    }
+
+    @Test("cannot reach a port that refuses")
+    func refused() async throws {
+        let port = try await ScriptedUpstream.refusingPort()
+        let error = try await Upstreams.withClient(Upstreams.plan(port: port)) { await failure(of: $0) }
+        #expect(error == TokenClientError(.unreachable, in: .signIn))
+    }
+
+    @Test("tries the next target when one refuses connections")
+    func nextTarget() async throws {
+        let refusing = try await ScriptedUpstream.refusingPort()
+        let script = [ScriptedUpstream.answer("200 OK", Self.tokens), ScriptedUpstream.answer("200 OK", "{}")]
+        let result = try await signIn(script) { plan in
+            plan.targets.insert(HostAndPort(host: "127.0.0.1", port: refusing), at: 0)
+        }
+        #expect(result.error == nil)
+        #expect(result.requests.count == 2)
+    }
+
+    @Test("takes a connection that is reset or closed without an answer for unreachable, after a second attempt")
+    func brokenOff() async throws {
+        for act in [ScriptedUpstream.Act.reset, .close] {
+            let result = try await signIn([act])
+            #expect(result.error == TokenClientError(.unreachable, in: .signIn))
+            #expect(result.requests.count == 2)
+        }
+    }
+
+    @Test("gets over a pooled connection that the upstream closed just now")
+    func staleConnection() async throws {
+        let result = try await signIn([
+            .close, ScriptedUpstream.answer("200 OK", Self.tokens), .close, ScriptedUpstream.answer("200 OK", "{}"),
+        ])
+        #expect(result.error == nil)
+    }
+
+    @Test("times out when nothing comes, when the head stops, and when the body stops")
+    func timeouts() async throws {
+        let acts: [ScriptedUpstream.Act] = [
+            .silence, .bytes("HTTP/1.1 200 OK\r\nContent-Le"),
+            .bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"accessToken\":"),
+        ]
+        for act in acts {
+            let result = try await signIn([act], timeout: .milliseconds(200))
+            #expect(result.error == TokenClientError(.timedOut, in: .signIn))
+        }
+    }
+
+    @Test(
+        "finds no sense in an answer that is not what was asked for",
+        arguments: [
+            ScriptedUpstream.answer("200 OK", ""), ScriptedUpstream.answer("200 OK", "<html>login</html>"),
+            ScriptedUpstream.answer("200 OK", "{}"), ScriptedUpstream.answer("200 OK", #"{"accessToken":"a\r\nb"}"#),
+            ScriptedUpstream.answer("204 No Content", ""),
+            ScriptedUpstream.answer("302 Found\r\nLocation: http://127.0.0.1:1/", ""),
+            .bytesThenClose("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"), .bytesThenClose("SSH-2.0-OpenSSH_9\r\n\r\n"),
+            ScriptedUpstream.answer("200 OK", String(repeating: " ", count: 65_536) + tokens),
+        ])
+    func nonsense(act: ScriptedUpstream.Act) async throws {
+        let result = try await signIn([act])
+        #expect(result.error == TokenClientError(.invalidResponse, in: .signIn))
+        #expect(result.requests.count == 1)
+    }
+
+    @Test(
+        "finds no sense in a user that is no object, is too large, or has a token in it",
+        arguments: [
+            "", "[]", "null", #""jo""#, "{", #"{"n":"\#(String(repeating: "a", count: 17_000))"}"#,
+            #"{"session":"canary-access-0123456789"}"#,
+        ])
+    func nonsenseUser(document: String) async throws {
+        let tokens = #"{"accessToken":"canary-access-0123456789"}"#
+        let result = try await signIn([
+            ScriptedUpstream.answer("200 OK", tokens), ScriptedUpstream.answer("200 OK", document),
+        ])
+        #expect(result.error == TokenClientError(.invalidResponse, in: .user))
+    }
+
+    @Test("sends credentials as JSON where the plan says so")
+    func jsonCredentials() async throws {
+        let script = [ScriptedUpstream.answer("200 OK", Self.tokens), ScriptedUpstream.answer("200 OK", "{}")]
+        let result = try await signIn(script) { $0.signIn = TokenCallPlan(path: "/login", credentials: .json) }
+        let request = try #require(result.requests.first)
+        #expect(request.hasPrefix("POST /login HTTP/1.1\r\n"))
+        #expect(request.contains("Content-Type: application/json\r\n"))
+        #expect(!request.contains("Authorization"))
+        #expect(request.contains(#""email":"jo@example.com""#) && request.contains(#""password":"canary-password""#))
+    }
+
+    @Test("sends a refresh token as JSON where the plan says so, and bounds the wait")
+    func jsonRevoke() async throws {
+        try await ScriptedUpstream.run([.silence]) { port, upstream in
+            var plan = Upstreams.plan(port: port)
+            plan.revoke = TokenCallPlan(path: "/revoke", credentials: .json)
+            try await Upstreams.withClient(plan, timeout: .milliseconds(200)) { client in
+                let tokens = SessionTokens(authorization: Secret("Bearer a"), refreshToken: Secret("canary-refresh"))
+                await #expect(throws: TokenClientError(.timedOut, in: .revoke)) {
+                    try await client.revoke(tokens, traceparent: nil)
+                }
+            }
+            let request = try #require(upstream.requests.first)
+            #expect(request.hasSuffix("\r\n\r\n" + #"{"refreshToken":"canary-refresh"}"#))
+        }
+    }
+
+    @Test("fails, and does not hang or crash, once it is shut down")
+    func afterShutdown() async throws {
+        try await ScriptedUpstream.run([.silence]) { port, _ in
+            let client = try await Upstreams.withClient(Upstreams.plan(port: port)) { $0 }
+            #expect(await failure(of: client) == TokenClientError(.unreachable, in: .signIn))
+        }
+    }
+
+    @Test("Rule 22: puts no password, token or API key into an error, whatever goes wrong")
+    func canaries() async throws {
+        let acts: [ScriptedUpstream.Act] = [
+            .close, .reset, ScriptedUpstream.answer("401 Unauthorized", "canary"),
+            ScriptedUpstream.answer("500 Oops", "canary"), ScriptedUpstream.answer("200 OK", #"{"accessToken":"canary\n"}"#),
+            .bytesThenClose("canary\r\n\r\n"),
+        ]
+        for act in acts {
+            let error = try #require(try await signIn([act]).error)
+            var dumped = ""
+            dump(error, to: &dumped)
+            for text in ["\(error)", String(reflecting: error), error.localizedText, dumped] {
+                #expect(!text.contains("canary"))
+                #expect(!text.contains("Y2FuYXJ5"))
+            }
+        }
+    }
+}
+
+extension TokenClientError {
+    /// What a generic error handler would print.
+    fileprivate var localizedText: String { String(describing: self as any Error) }
+}

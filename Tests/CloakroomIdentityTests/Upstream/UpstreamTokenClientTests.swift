@@ -1,0 +1,178 @@
+import CloakroomCore
+import CloakroomIdentity
+import FoundationEssentials
+import MockAPI
+import Testing
+
+@Suite("The token client with the real mock API")
+struct UpstreamTokenClientTests {
+    private func withMock<R: Sendable>(
+        _ change: (inout UpstreamPlan) -> Void = { _ in }, timeout: Duration = .seconds(10),
+        body: (RunningMockAPI, UpstreamTokenClient) async throws -> R
+    ) async throws -> R {
+        let settings = MockAPISettings(
+            apiToken: Upstreams.apiToken,
+            users: [
+                MockUser(email: "jo@example.com", password: "canary-password", name: "Jo"),
+                MockUser(email: "renée@example.com", password: "pä:ss 🔑", name: "Renée"),
+            ])
+        return try await MockAPI.withServer(settings) { mock in
+            var plan = Upstreams.plan(port: mock.port)
+            change(&plan)
+            return try await Upstreams.withClient(plan, timeout: timeout) { try await body(mock, $0) }
+        }
+    }
+
+    private var now: Timestamp { Timestamp(seconds: Int64(Date().timeIntervalSince1970)) }
+
+    @Test("exchanges credentials for tokens and fetches the user")
+    func signIn() async throws {
+        try await withMock { mock, client in
+            let signedIn = try await client.signIn(try Upstreams.credentials(), traceparent: "00-a-b-01", now: now)
+            #expect(signedIn.tokens.refreshToken != nil)
+            let end = try #require(signedIn.tokens.accessExpiresAt)
+            #expect(end > now + .seconds(200) && end <= now + .seconds(310))
+            let user = String(decoding: signedIn.user.json, as: UTF8.self)
+            #expect(user.hasPrefix("{") && user.contains(#""email":"jo@example.com""#))
+
+            let seen = mock.observations.snapshot().recent
+            #expect(seen.map(\.path) == ["/auth", "/user"])
+            for request in seen {
+                #expect(request.values(of: "X-API-TOKEN") == [Upstreams.apiToken])
+                #expect(request.values(of: "traceparent") == ["00-a-b-01"])
+                #expect(request.values(of: "Accept") == ["application/json"])
+                #expect(request.values(of: "Authorization").count == 1)
+            }
+            let bearer = Secret(try #require(seen.last?.values(of: "Authorization").first))
+            #expect(bearer == signedIn.tokens.authorization)
+        }
+    }
+
+    @Test("sends names and passwords in UTF-8")
+    func utf8() async throws {
+        try await withMock { _, client in
+            let credentials = try Upstreams.credentials("renée@example.com", "pä:ss 🔑")
+            let user = try await client.signIn(credentials, traceparent: nil, now: now).user
+            #expect(String(decoding: user.json, as: UTF8.self).contains("renée@example.com"))
+        }
+    }
+
+    @Test("Rule 21: hashes the account under its one spelling")
+    func accountHash() async throws {
+        try await withMock { _, client in
+            let first = try await client.signIn(try Upstreams.credentials("jo@example.com"), traceparent: nil, now: now)
+            let second = try await client.signIn(try Upstreams.credentials("JO@Example.com"), traceparent: nil, now: now)
+            let other = try await client.signIn(
+                try Upstreams.credentials("renée@example.com", "pä:ss 🔑"), traceparent: nil, now: now)
+            #expect(first.user.accountHash == second.user.accountHash)
+            #expect(first.user.accountHash != other.user.accountHash)
+            #expect(first.tokens != second.tokens)
+        }
+    }
+
+    @Test("says rejected when the credentials are wrong, and asks no further")
+    func wrongPassword() async throws {
+        try await withMock { mock, client in
+            await #expect(throws: TokenClientError(.rejected, in: .signIn)) {
+                try await client.signIn(try Upstreams.credentials("jo@example.com", "wrong"), traceparent: nil, now: now)
+            }
+            #expect(mock.observations.snapshot().recent.map(\.path) == ["/auth"])
+        }
+    }
+
+    @Test("does not blame the credentials for a wrong API key")
+    func wrongAPIKey() async throws {
+        try await withMock { plan in
+            plan.apiToken = APIToken(value: Secret("other"))
+        } body: { _, client in
+            await #expect(throws: TokenClientError(.invalidResponse, in: .signIn)) {
+                try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
+            }
+            return
+        }
+    }
+
+    @Test(
+        "tells an upstream that fails from one that makes no sense",
+        arguments: [
+            (500, .unreachable), (503, .unreachable), (429, .unreachable), (400, .invalidResponse),
+            (403, .invalidResponse), (404, .invalidResponse), (422, .invalidResponse),
+        ] as [(Int, TokenClientError.Kind)])
+    func statuses(status: Int, kind: TokenClientError.Kind) async throws {
+        try await withMock { mock, client in
+            mock.faults.failNext("POST", "/auth", statuses: [status])
+            await #expect(throws: TokenClientError(kind, in: .signIn)) {
+                try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
+            }
+            mock.faults.failNext("GET", "/user", statuses: [status])
+            await #expect(throws: TokenClientError(kind, in: .user)) {
+                try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
+            }
+        }
+    }
+
+    @Test("makes tokens void again when the user cannot be told with them")
+    func revokesAfterUser() async throws {
+        try await withMock { mock, client in
+            mock.faults.failNext("GET", "/user", statuses: [401])
+            await #expect(throws: TokenClientError(.invalidResponse, in: .user)) {
+                try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
+            }
+            #expect(mock.observations.snapshot().recent.map(\.path) == ["/auth", "/user", "/auth/revoke"])
+        }
+    }
+
+    @Test("speaks the older dialect: no refresh token, no lifetime, nothing to make void")
+    func olderDialect() async throws {
+        try await withMock { plan in
+            plan.signIn = TokenCallPlan(path: "/api/v1/signin", credentials: .basic)
+        } body: { mock, client in
+            let signedIn = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
+            #expect(signedIn.tokens.refreshToken == nil)
+            #expect(signedIn.tokens.accessExpiresAt == nil)
+            try await client.revoke(signedIn.tokens, traceparent: nil)
+            #expect(mock.observations.snapshot().count("POST", "/auth/revoke") == 0)
+        }
+    }
+
+    @Test("makes tokens void, and takes it for done when they are void already")
+    func revoke() async throws {
+        try await withMock { mock, client in
+            let signedIn = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
+            try await client.revoke(signedIn.tokens, traceparent: "00-a-b-01")
+            try await client.revoke(signedIn.tokens, traceparent: nil)
+            let calls = mock.observations.snapshot().recent.filter { $0.path == "/auth/revoke" }
+            let bearer = Secret(bytes: Array("Bearer ".utf8) + (signedIn.tokens.refreshToken?.bytes ?? []))
+            #expect(calls.count == 2)
+            #expect(Secret(try #require(calls.first?.values(of: "Authorization").first)) == bearer)
+            mock.faults.failNext("POST", "/auth/revoke", statuses: [500])
+            await #expect(throws: TokenClientError(.unreachable, in: .revoke)) {
+                try await client.revoke(signedIn.tokens, traceparent: nil)
+            }
+        }
+    }
+
+    @Test("makes the user of the address where the upstream has no call for it")
+    func noUserCall() async throws {
+        try await withMock { plan in
+            plan.user = nil
+        } body: { mock, client in
+            let signedIn = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
+            #expect(signedIn.user.json == Array(#"{"email":"jo@example.com"}"#.utf8))
+            #expect(mock.observations.snapshot().total == 1)
+        }
+    }
+
+    @Test("is not kept waiting longer than the plan says")
+    func slow() async throws {
+        try await withMock(timeout: .milliseconds(200)) { mock, client in
+            mock.faults.setLatency(.seconds(20))
+            let start = ContinuousClock.now
+            await #expect(throws: TokenClientError(.timedOut, in: .signIn)) {
+                try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
+            }
+            #expect(ContinuousClock.now - start < .seconds(10))
+            mock.faults.setLatency(.zero)
+        }
+    }
+}

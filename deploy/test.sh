@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs all tests, and installs first what they use. Arguments go to `swift test`.
+#
+# usage: deploy/test.sh [--filter NAME] [--no-parallel] ...
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# The one list of what tests use besides Swift: promtool checks metrics; certificates are made with openssl; curl and
+# python3 stand in for clients that are not ours.
+tools=(git=git promtool=prometheus openssl=openssl curl=curl python3=python3)
+
+deploy/toolchain.sh
+deploy/packages.sh "${tools[@]}"
+
+# A crash under test would otherwise spend minutes on its backtrace. SWIFT_BACKTRACE=enable=yes brings it back.
+export SWIFT_BACKTRACE=${SWIFT_BACKTRACE:-enable=no}
+exec swift test "$@"
