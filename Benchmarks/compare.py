@@ -61,13 +61,13 @@ class Scenario:
     def load(self, gateway, seconds, core):
         command = ["wrk", "--threads", "1", "--connections", "64", "--duration", f"{seconds}s"]
         said = run_load([*command, *curl_like(self.headers(gateway)), gateway.url(self.scheme, PATH)], seconds, core)
-        requests, duration = search(r"(\d+) requests in ([\d.]+)(m?s)", said, "wrk").group(1, 2)
+        requests = int(search(r"(\d+) requests in", said, "wrk")[1])
         counted = re.search(r"Non-2xx or 3xx responses: (\d+)", said)
         refused = int(counted[1]) if counted else 0
-        unexpected = refused if self.status == 200 else int(requests) - refused
+        unexpected = refused if self.status == 200 else requests - refused
         broken = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", said)
         unexpected += sum(map(int, broken.groups())) if broken else 0
-        return Load(int(requests), unexpected, float(duration))
+        return Load(requests, unexpected, seconds)
 
 
 class Unauthorized(Scenario):
@@ -232,7 +232,8 @@ def arguments():
     parser.add_argument("--only-product", action="store_true", help="measure the product alone, to profile it")
     parser.add_argument("--peers", default="nginx,haproxy", help="of nginx, haproxy, envoy, caddy; default: %(default)s")
     parser.add_argument("--envoy", default="envoy", help="Envoy's binary")
-    parser.add_argument("--scenarios", default=DEFAULT_SCENARIOS, help="of %s; default: %%(default)s" % ", ".join(SCENARIOS))
+    known = ", ".join(SCENARIOS)
+    parser.add_argument("--scenarios", default=DEFAULT_SCENARIOS, help=f"of {known}; default: %(default)s")
     parser.add_argument("--rounds", type=int, default=5, help="samples of each; default: %(default)s")
     parser.add_argument("--seconds", type=int, default=4, help="length of a sample, 1 to 60; default: %(default)s")
     options = parser.parse_args()
@@ -241,7 +242,7 @@ def arguments():
     options.scenarios = options.scenarios.split(",")
     for name in options.scenarios:
         if name not in SCENARIOS:
-            parser.error(f"there is no scenario {name}; there are {', '.join(SCENARIOS)}")
+            parser.error(f"there is no scenario {name}; there are {known}")
     options.peers = [] if options.only_product else [name for name in options.peers.split(",") if name]
     if options.only_product and options.no_product:
         parser.error("--only-product and --no-product leave nothing to measure")

@@ -278,7 +278,8 @@ def version_of(command):
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"unknown ({error.__class__.__name__})"
     lines = (done.stdout + done.stderr).strip().splitlines()
-    return lines[0].strip() if lines else "unknown"
+    # wrk tells its version and calls that a failure.
+    return lines[0].strip() if lines and "Traceback" not in lines[0] else "unknown"
 
 
 # Requests

@@ -8,7 +8,7 @@ public struct LimitsPlan: Sendable, Equatable {
     public var target: Int
     /// The largest request body, in bytes; beyond it 413. A route may have its own.
     public var body: Int
-    /// The most connections from clients at a time; beyond it new ones wait to be accepted.
+    /// The most connections from clients at a time; beyond it a new one is closed at once.
     public var connections: Int
 
     /// Makes limits.

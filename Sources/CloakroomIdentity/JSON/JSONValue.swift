@@ -15,7 +15,7 @@ enum JSONValue: Equatable {
     /// - Returns: `nil` unless it is one JSON value in UTF-8.
     init?(document: [UInt8]) {
         // Foundation would also take UTF-16 and UTF-32, where every other byte of plain text is zero. JSON has no zeros.
-        guard !document.contains(0) else { return nil }
+        guard !document.contains(0), CompactJSON.make(document) != nil else { return nil }
         guard let value = try? JSONDecoder().decode(JSONValue.self, from: Data(document)) else { return nil }
         self = value
     }

@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 import CloakroomCore
+import Glibc
 import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -50,8 +51,9 @@ struct IdentityTransport: Sendable {
         for target in targets {
             do {
                 return try await sendOnLiveConnection(call, to: target, timeout: timeout)
-            } catch let error as NIOConnectionError {
-                failure = IdentityTransportError(error)
+            } catch let error where error is NIOConnectionError || error is IOError {
+                guard !Self.brokeOff(error) else { throw error }
+                failure = .unreachable
             } catch let error as HTTPClientError where error == .connectTimeout {
                 failure = .timedOut
             }
@@ -66,10 +68,17 @@ struct IdentityTransport: Sendable {
     ) async throws -> Answer {
         do {
             return try await sendOnce(call, to: target, timeout: timeout)
-        } catch let error as HTTPClientError where error == .remoteConnectionClosed {
+        } catch let error where Self.brokeOff(error) {
             return try await sendOnce(call, to: target, timeout: timeout)
-        } catch is IOError {
-            return try await sendOnce(call, to: target, timeout: timeout)
+        }
+    }
+
+    /// Whether a connection that stood has come to its end. Other errors of the system come while connecting.
+    private static func brokeOff(_ error: any Error) -> Bool {
+        switch error {
+        case let error as HTTPClientError: error == .remoteConnectionClosed
+        case let error as IOError: error.errnoCode == ECONNRESET || error.errnoCode == EPIPE
+        default: false
         }
     }
 

@@ -14,46 +14,19 @@ enum UserDocument {
     /// - Returns: `nil` unless it is a JSON object within ``limit`` that has none of the tokens in it: the document goes to
     ///   the client, and tokens do not.
     static func read(_ body: [UInt8], tokens: SessionTokens) -> [UInt8]? {
-        guard case .object = JSONValue(document: body) else { return nil }
-        let document = compact(body)
-        guard document.count <= limit, document.first == UInt8(ascii: "{") else { return nil }
+        guard case .object = JSONValue(document: body), let document = CompactJSON.make(body),
+            document.count <= limit, document.first == UInt8(ascii: "{")
+        else { return nil }
         let accessToken = tokens.authorization.bytes.dropFirst(TokenAnswer.bearerPrefix.count)
         let secrets = [accessToken, tokens.refreshToken?.bytes[...]].compactMap { $0 }
         guard secrets.allSatisfy({ $0.count < shortestTokenLookedFor || !document.contains($0) }) else { return nil }
-        return document
+        // A copy of the exact size: it is kept as long as the session.
+        return document.withUnsafeBufferPointer(Array.init)
     }
 
     /// What is known of a user whose upstream tells nothing: the address that they signed in with.
     static func made(from credentials: Credentials) -> [UInt8]? {
         guard let document = try? JSONEncoder().encode(["email": credentials.email]) else { return nil }
         return Array(document)
-    }
-
-    /// Takes white space out of a valid document, but for that within strings.
-    private static func compact(_ document: [UInt8]) -> [UInt8] {
-        var result: [UInt8] = []
-        result.reserveCapacity(document.count)
-        var isInString = false
-        var isEscaped = false
-        for byte in document {
-            if isInString {
-                if isEscaped {
-                    isEscaped = false
-                } else if byte == UInt8(ascii: "\\") {
-                    isEscaped = true
-                } else if byte == UInt8(ascii: "\"") {
-                    isInString = false
-                }
-            } else {
-                switch byte {
-                case 0x20, 0x09, 0x0a, 0x0d: continue
-                case UInt8(ascii: "\""): isInString = true
-                default: break
-                }
-            }
-            result.append(byte)
-        }
-        // A copy of the exact size: it is kept as long as the session.
-        return result.count == document.count ? result : result.withUnsafeBufferPointer(Array.init)
     }
 }

@@ -29,12 +29,10 @@ extension Exchange {
         guard let ownEndpoint else { return }
         machine.park()
         downstream?.setDeadline(.max)
-        let child = context.tables.telemetry.tracer.childContext(of: trace.incoming)
-        record.traceID = child.traceID
         let request = OwnRequest(
             endpoint: ownEndpoint, ticket: ticket, authorization: value(of: .authorization).map { Secret(bytes: $0) },
             contentType: value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
-            body: Secret(bytes: Array(collected.readableBytesView)), traceparent: child.traceparentText,
+            body: Secret(bytes: Array(collected.readableBytesView)), traceparent: trace.outgoing?.traceparentText,
             now: context.timestamp(at: startedAt))
         let endpoints = context.tables.ownEndpoints
         ColdPathBridge.run(self, on: context.eventLoop) {

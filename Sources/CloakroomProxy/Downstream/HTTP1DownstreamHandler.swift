@@ -3,6 +3,7 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 import NIOSSL
+import NIOTLS
 
 /// A client's HTTP/1.1 connection: bytes in, bytes out, one exchange after the other.
 ///
@@ -80,7 +81,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
             address: handlerContext.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
             trusted: context.tables.plan.trustedPeers)
         exchange = Exchange(context: context, peer: peer, downstream: self)
-        deadline = context.now &+ context.timeouts.keepAlive
+        // Until a handshake is through, the peer is held to the shorter time.
+        deadline = context.now &+ (isTLS ? context.timeouts.header : context.timeouts.keepAlive)
         context.add(self)
     }
 
@@ -95,6 +97,15 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         // Let go of the buffer before reading it, so that its storage can be used for the next read.
         bytes = ByteBuffer()
         read()
+    }
+
+    func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
+        if case TLSUserEvent.handshakeCompleted? = event as? TLSUserEvent {
+            deadline = context.now &+ context.timeouts.keepAlive
+            let handler = try? handlerContext.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
+            exchange?.tlsVersion = handler?.tlsVersion == .tlsv13 ? .tls1_3 : .tls1_2
+        }
+        handlerContext.fireUserInboundEventTriggered(event)
     }
 
     func channelWritabilityChanged(context handlerContext: ChannelHandlerContext) {
@@ -158,9 +169,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         let now = context.now
         do throws(WireError) {
             guard try parser.parse(&inbound, into: &exchange.head) else {
-                if deadline > now &+ context.timeouts.header || !parser.isInHead {
-                    deadline = min(deadline, now &+ context.timeouts.header)
-                }
+                // Counted from the first byte: what comes later does not put it off.
+                deadline = min(deadline, now &+ context.timeouts.header)
                 return false
             }
             let framing = try BodyFraming.of(exchange.head)
@@ -352,7 +362,7 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
     }
 
     func writeOwn(_ answer: OwnAnswer) {
-        if reading == .body, !canDiscardRest { persists = false }
+        if answer.status == 408 || (reading == .body && !canDiscardRest) { persists = false }
         outbound.writeStaticString("HTTP/1.1 ")
         outbound.writeString("\(answer.status) \(answer.title)\r\nDate: ")
         outbound.writeBytes(answer.date)
@@ -378,7 +388,7 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
         closeNow()
     }
 
-    func exchangeFinished(isRequestComplete: Bool) {
+    func exchangeFinished() {
         guard reading != .closed else { return }
         guard persists, !context.isDraining else { return linger() }
         discarded = 0

@@ -17,6 +17,7 @@ extension Exchange {
     /// Asks the pure types, in the order of the request path: target, host, route, session, decision, fields.
     func decide(now: UInt64) -> Disposition {
         let tables = context.tables
+        trace = ExchangeTrace()
         let bytes = head.bytes
         let span = bytes.readableBytesUInt8Span
         if record.method == .connect { return .problem(ProblemDocument(Problem(.notImplemented)), .none, allow: nil) }
@@ -47,6 +48,7 @@ extension Exchange {
         case .methodNotAllowed(let allow):
             return .problem(ProblemDocument(Problem(.methodNotAllowed)), .none, allow: allow)
         case .own(let endpoint):
+            record.routeIndex = tables.routes.count
             ticket = readTicket()
             takeTraceContext(span)
             marks = tables.requestPolicy.mark(&head, isTrusted: peer.isTrusted)

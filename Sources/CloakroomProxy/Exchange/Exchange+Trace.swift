@@ -19,7 +19,6 @@ struct ExchangeTrace {
 extension Exchange {
     /// Reads the trace context of a trusted client; a stranger's does not count (W3C Trace Context §7.3).
     func takeTraceContext(_ span: Swift.Span<UInt8>) {
-        trace = ExchangeTrace()
         guard peer.isTrusted else { return }
         for field in head.fields {
             let range = field.valueRange
@@ -34,7 +33,7 @@ extension Exchange {
 
     /// Decides whether the request is sampled, and begins its server span if so. Otherwise the context is carried on,
     /// and nothing else is done.
-    func beginTrace(_ route: RouteEntry, now: UInt64) {
+    func beginTrace() {
         let child = context.tables.telemetry.tracer.childContext(of: trace.incoming)
         trace.outgoing = child
         record.traceID = child.traceID
@@ -44,14 +43,25 @@ extension Exchange {
         serviceContext.traceContext =
             trace.incoming ?? TraceContext(traceID: child.traceID, spanID: 0, flags: child.flags)
         let span = tracer.startAnySpan(
-            "\(record.method.label) \(route.spanName)", context: serviceContext, ofKind: .server)
+            "\(record.method.label) \(routeName)", context: serviceContext, ofKind: .server)
         span.attributes["http.request.method"] = "\(record.method.label)"
-        span.attributes["http.route"] = route.route.pattern.description
+        if let pattern = routePattern { span.attributes["http.route"] = pattern }
         span.attributes["url.scheme"] = "\(record.scheme.label)"
         span.attributes["network.protocol.version"] = "\(record.protocolVersion.label)"
         span.attributes["client.address"] = record.peerAddress
         trace.server = span
         trace.outgoing = span.context.traceContext ?? child
+    }
+
+    private var routeName: String {
+        let names = context.telemetry.routes
+        return names.indices.contains(record.routeIndex) ? names[record.routeIndex] : LoopTelemetry.unmatchedRoute
+    }
+
+    private var routePattern: String? {
+        let routes = context.tables.routes
+        guard routes.indices.contains(record.routeIndex) else { return nil }
+        return routes[record.routeIndex].route.pattern.description
     }
 
     /// Begins the client span of one attempt.

@@ -15,6 +15,8 @@ final class Exchange: Equatable {
     var head = RequestHead()
     /// The version of the client's protocol.
     var protocolVersion = ExchangeProtocolVersion.http1_1
+    /// What the client's connection is protected by, once that is known.
+    var tlsVersion: ExchangeTLSVersion?
     /// Gone once the client is.
     private(set) var downstream: (any ExchangeDownstream)?
     var machine = ExchangeStateMachine()
@@ -60,7 +62,9 @@ final class Exchange: Equatable {
         startedAt = now
         receivedBody = 0
         beginRecord(now: now)
-        switch decide(now: now) {
+        let disposition = decide(now: now)
+        beginTrace()
+        switch disposition {
         case .forward(let permit):
             forward(permit, now: now)
         case .problem(let document, let decision, let allow):
@@ -166,7 +170,6 @@ final class Exchange: Equatable {
             record.errorType = .bodyTooLarge
             return answer(route.problem(.contentTooLarge), now: now)
         }
-        beginTrace(route, now: now)
         pool = context.pools[route.route.upstream]
         machine.forward(hasBody: framing != .none)
         lease(isFresh: false, now: now)
@@ -260,12 +263,11 @@ final class Exchange: Equatable {
     /// The answer is complete; the connection to the upstream is no concern of ours any more.
     func upstreamEnd() {
         upstream = nil
-        let action = machine.responseEnded()
-        guard action != .nothing, let downstream else { return }
+        guard machine.responseEnded(), let downstream else { return }
         downstream.writeEnd()
         downstream.flush()
         finish(errorType: nil)
-        downstream.exchangeFinished(isRequestComplete: action == .complete)
+        downstream.exchangeFinished()
     }
 
     /// The upstream takes more of the body again.
@@ -371,7 +373,7 @@ final class Exchange: Equatable {
         downstream.flush()
         machine.finish()
         finish(errorType: record.errorType)
-        downstream.exchangeFinished(isRequestComplete: framing == .none)
+        downstream.exchangeFinished()
     }
 
     private func cut(_ error: ExchangeError) {
@@ -450,6 +452,7 @@ final class Exchange: Equatable {
         record.startWallNanoseconds = context.wallNanoseconds(at: now)
         record.requestID = Identifier128(high: context.random(), low: context.random())
         record.peerAddress = peer.address
+        record.tlsVersion = tlsVersion
         context.telemetry.exchangeStarted(scheme: record.scheme, method: record.method)
     }
 

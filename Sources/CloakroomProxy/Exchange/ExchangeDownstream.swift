@@ -25,8 +25,7 @@ protocol ExchangeDownstream: AnyObject {
     /// Nothing can be done any more but break off.
     func abort()
     /// The exchange is over, and its answer is written.
-    /// - Parameter isRequestComplete: Whether all of the request was read.
-    func exchangeFinished(isRequestComplete: Bool)
+    func exchangeFinished()
     /// When ``Exchange/deadlineExpired(now:)`` is to be called.
     func setDeadline(_ deadline: UInt64)
 }

@@ -114,27 +114,12 @@ struct ExchangeStateMachine: Equatable {
         return true
     }
 
-    enum OnResponseEnd: Equatable {
-        /// The exchange is over.
-        case complete
-        /// The answer came before the request was through: the rest of that is of no use.
-        case completeEarly
-        /// Nothing to do.
-        case nothing
-    }
-
-    /// The upstream's answer is complete.
-    mutating func responseEnded() -> OnResponseEnd {
-        switch state {
-        case .relaying(.complete):
-            state = .idle
-            return .complete
-        case .relaying(.open):
-            state = .idle
-            return .completeEarly
-        case .idle, .leasing, .sent, .collecting, .parked, .answered:
-            return .nothing
-        }
+    /// The upstream's answer is complete, even if the request is not: the rest of that is of no use to anybody.
+    /// - Returns: Whether the exchange is over with it.
+    mutating func responseEnded() -> Bool {
+        guard case .relaying = state else { return false }
+        state = .idle
+        return true
     }
 
     /// The gateway has answered; what is left is to tell everybody.

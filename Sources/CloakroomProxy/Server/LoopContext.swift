@@ -25,7 +25,7 @@ final class LoopContext {
         self.tables = tables
         self.loopCount = loopCount
         telemetry = tables.telemetry.makeLoopTelemetry(
-            routes: tables.plan.routes.map(\.name), upstreams: tables.targets)
+            routes: tables.plan.routes.map(\.name) + [GatewayTables.accountsRouteName], upstreams: tables.targets)
         timeouts = TimeoutNanoseconds(tables.plan.timeouts)
         headLimits = HeadLimits(
             head: tables.plan.limits.head, fields: tables.plan.limits.fields, target: tables.plan.limits.target)

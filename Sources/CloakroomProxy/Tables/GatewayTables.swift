@@ -20,7 +20,9 @@ public final class GatewayTables: Sendable {
     let telemetry: GatewayTelemetry
     /// Makes spans of sampled requests; `nil` makes none.
     let tracer: (any Tracer)?
-    let accountDocuments: UnauthorizedDocuments
+
+    /// The name under which metrics and the access log know the gateway's own endpoints.
+    static let accountsRouteName = "(accounts)"
 
     /// Makes the tables.
     /// - Parameters:
@@ -51,7 +53,6 @@ public final class GatewayTables: Sendable {
             return entry
         }
         self.targets = targets
-        accountDocuments = UnauthorizedDocuments(messages: plan.accounts.messages)
     }
 }
 
@@ -61,15 +62,12 @@ struct RouteEntry: Sendable {
     let unauthorized: UnauthorizedDocuments
     let bodyLimit: Int
     let responseHeadTimeout: UInt64
-    /// The name of its spans behind the method.
-    let spanName: String
 
     init(_ route: Route, plan: GatewayPlan) {
         self.route = route
         unauthorized = UnauthorizedDocuments(messages: route.messages)
         bodyLimit = route.bodyLimit ?? plan.limits.body
         responseHeadTimeout = (route.responseHeadTimeout ?? plan.timeouts.responseHead).wholeNanoseconds
-        spanName = route.name
     }
 
     /// A problem in the route's own words, where it has some.

@@ -262,7 +262,8 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     private func finishResponse() {
         guard let exchange else { return }
         self.exchange = nil
-        if persists, isRequestComplete, inbound.readableBytes == 0, channel.isActive, !isPaused {
+        setPaused(false)
+        if persists, isRequestComplete, inbound.readableBytes == 0, channel.isActive {
             reading = .nothing
             isReused = true
             pool.release(self)

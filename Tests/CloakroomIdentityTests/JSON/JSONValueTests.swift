@@ -18,7 +18,9 @@ struct JSONValueTests {
     @Test(
         "Rule 20: is not read from what is not JSON from the first byte to the last",
         arguments: [
-            "", " ", "{", #"{"a":1,}"#, #"{"a":1}x"#, "{'a':1}", #"{"a":01}"#, #"{"a":1.2.3}"#, #"{"a":NaN}"#,
+            "", " ", "{", #"{"a":1,}"#, #"{"a":1 , }"#, "[1,]", "[1\n,\t]", "{,}", "[,]", "[,1]", "[1 2]", #"{"a" 1}"#,
+            #"{"a":1 "b":2}"#, #"{"a":}"#, "{1:2}", "[+1]", "[.5]", "[1.]", "[-]", "[1e]", "[0x1]", "[nul]", "[True]",
+            #"["\ud800"]"#, "[\"\u{1}\"]", "//x\n1", #"{"a":1}x"#, "{'a':1}", #"{"a":01}"#, #"{"a":1.2.3}"#, #"{"a":NaN}"#,
             #"{"a":"\x"}"#, "{\"a\":\"b\u{0}\"}", "{\"a\":\"line\nbreak\"}", "<html></html>", #"{"a":[1,{"b":tru}]}"#,
             String(repeating: "[", count: 65_536), String(repeating: #"{"a":"#, count: 10_000),
         ])
@@ -36,6 +38,11 @@ struct JSONValueTests {
     @Test("is read when it is deep, but not too deep")
     func depth() {
         #expect(read(String(repeating: "[", count: 400) + String(repeating: "]", count: 400)) != nil)
+    }
+
+    @Test("keeps commas and brackets that stand in strings")
+    func commasInStrings() {
+        #expect(read(#"{"a":",]","b":"\",}"}"#) == .object(["a": .string(",]"), "b": .string("\",}")]))
     }
 
     @Test("gives the member at a dotted path, and nothing where a step is missing")

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Counts the instructions that the gateway executes for a forwarded request, under valgrind's callgrind. See README.md."""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+import rig as rigs
+from rig import Failure, Rig
+
+PATH = "/videos/1"
+
+
+def instructions(rig, gateway, scheme, requests):
+    """Instructions of a whole run, from start to stop, with so many requests in it."""
+    profile = rig.folder / f"callgrind.{scheme}.{requests}"
+    valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}"]
+    with gateway.running(core=None, before=valgrind):
+        url = gateway.url(scheme, PATH)
+        # One connection and one request at a time, so that every run does the same things in the same order.
+        load = ["h2load", "--h1", "--clients=1", "--threads=1", f"--requests={requests}"]
+        command = [*load, "--header", f"Cookie: {gateway.cookie}", url]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=600).stdout
+        good = re.search(r"status codes: (\d+) 2xx", said)
+        if not good or int(good[1]) != requests:
+            raise Failure(f"not all of {requests} requests were answered with 2xx:\n{said}")
+    if not profile.is_file():
+        raise Failure(f"valgrind wrote no profile:\n{(rig.folder / f'{gateway.name}.log').read_text()[-2000:]}")
+    found = re.search(r"^(?:summary|totals): (\d+)", profile.read_text(), re.MULTILINE)
+    if not found:
+        raise Failure(f"there is no total in {profile}")
+    return int(found[1]), profile
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
+    parser.add_argument("--few", type=int, default=1_000, help="requests of the first run; default: %(default)s")
+    parser.add_argument("--many", type=int, default=6_000, help="requests of the second run; default: %(default)s")
+    parser.add_argument("--tls", action="store_true", help="over TLS instead of clear text")
+    parser.add_argument("--keep", type=pathlib.Path, help="where to put the second run's profile, for callgrind_annotate")
+    options = parser.parse_args()
+    if not 0 < options.few < options.many:
+        parser.error("--few must be more than 0 and less than --many")
+    scheme = "https" if options.tls else "http"
+    with Rig() as rig:
+        gateway = rig.product(options.product or rigs.release_build())
+        few, _ = instructions(rig, gateway, scheme, options.few)
+        many, profile = instructions(rig, gateway, scheme, options.many)
+        if options.keep:
+            options.keep.write_bytes(profile.read_bytes())
+    # What both runs have in common, starting and signing in and stopping, falls out of the difference.
+    each = (many - few) / (options.many - options.few)
+    print(f"{gateway.version}: {each:,.0f} instructions/request")
+    print(f"({options.few} requests: {few:,}; {options.many} requests: {many:,}; {scheme})")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failure as failure:
+        sys.exit(f"callgrind: {failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)

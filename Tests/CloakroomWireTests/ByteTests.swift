@@ -1,0 +1,29 @@
+import Testing
+
+@testable import CloakroomWire
+
+@Suite("Bytes by their meaning")
+struct ByteTests {
+    @Test("RFC 9110 §5.6.2: a token has these characters and no other")
+    func tokens() {
+        let expected = Set(
+            "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".utf8)
+        #expect(Set((UInt8.min...UInt8.max).filter(Byte.isToken)) == expected)
+    }
+
+    @Test("RFC 9110 §5.5: a field value has no control but the tab")
+    func fieldText() {
+        let refused = (UInt8.min...UInt8.max).filter { !Byte.isFieldText($0) }
+        #expect(refused == Array(0...8) + Array(10...31) + [127])
+    }
+
+    @Test("Digits have their values and nothing else is one")
+    func digits() {
+        for byte in UInt8.min...UInt8.max {
+            let character = Character(Unicode.Scalar(byte))
+            let isASCII = byte < 0x80
+            #expect(Byte.decimal(byte) == (isASCII && character.isNumber ? character.wholeNumberValue : nil))
+            #expect(Byte.hexadecimal(byte).map(Int.init) == (isASCII ? character.hexDigitValue : nil))
+        }
+    }
+}

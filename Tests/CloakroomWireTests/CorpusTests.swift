@@ -1,0 +1,41 @@
+import CloakroomWire
+import Testing
+
+@Suite("Messages on the wire")
+struct CorpusTests {
+    @Test("A request gives what the RFC says", arguments: RequestHeadCorpus.all + RequestBodyCorpus.all)
+    func requests(_ message: WireCase) {
+        check(message, .requests)
+    }
+
+    @Test("A response gives what the RFC says", arguments: ResponseCorpus.all)
+    func responses(_ message: WireCase) {
+        check(message, .responses(isToHead: false))
+    }
+
+    @Test(
+        "RFC 9112 §6.3: an answer to HEAD has no body, whatever its fields say",
+        arguments: ["Content-Length: 5", "Transfer-Encoding: chunked", "A: b"])
+    func answersToHead(field: String) {
+        let head = "HTTP/1.1 200 OK\r\n\(field)\r\n\r\n"
+        let transcript = MessageReader.read(Array((head + head).utf8), .responses(isToHead: true))
+        #expect(transcript.messages.count == 2)
+        #expect(transcript.error == nil)
+        #expect(transcript.leftover.isEmpty)
+    }
+
+    @Test("Every kind of error but that of the host, which is found later, has a case")
+    func completeness() {
+        let cases = RequestHeadCorpus.all + RequestBodyCorpus.all + ResponseCorpus.all
+        // Those about sizes depend on limits and are in the tests of these.
+        let elsewhere: Set<WireError> = [.host, .headTooLarge, .tooManyFields, .targetTooLong]
+        #expect(Set(cases.compactMap(\.error)).union(elsewhere) == Set(WireError.allCases))
+    }
+
+    private func check(_ message: WireCase, _ direction: MessageReader.Direction) {
+        let transcript = MessageReader.read(message.bytes, direction)
+        #expect(transcript.messages == message.messages)
+        #expect(transcript.error == message.error)
+        #expect(transcript.leftover == message.leftover)
+    }
+}

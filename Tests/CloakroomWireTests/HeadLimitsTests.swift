@@ -1,0 +1,101 @@
+import CloakroomWire
+import Testing
+
+@Suite("Limits of a head")
+struct HeadLimitsTests {
+    private func read(_ text: String, _ limits: HeadLimits) -> MessageReader.Transcript {
+        let bytes = Array(text.utf8)
+        let whole = MessageReader.read(bytes, .requests, limits: limits)
+        let single = MessageReader.read(bytes, .requests, limits: limits, cuts: Array(bytes.indices))
+        #expect(whole.messages == single.messages)
+        #expect(whole.error == single.error)
+        return whole
+    }
+
+    /// A request whose head has the given number of bytes.
+    private func request(bytes count: Int) -> String {
+        let empty = "GET / HTTP/1.1\r\nA: \r\n\r\n"
+        return empty.replacing("A: ", with: "A: " + String(repeating: "b", count: count - empty.utf8.count))
+    }
+
+    @Test("A head may be as large as the limit and not a byte larger", arguments: [1_024, 1_025, 16_384])
+    func headSize(limit: Int) {
+        let limits = HeadLimits(head: limit)
+        #expect(read(request(bytes: limit), limits).messages.count == 1)
+        #expect(read(request(bytes: limit + 1), limits).error == .headTooLarge)
+    }
+
+    @Test("A head without end is refused once the limit is spent, not later")
+    func endlessHead() {
+        let limits = HeadLimits(head: 1_024)
+        for text in [
+            "GET / HTTP/1.1\r\nA: " + String(repeating: "b", count: 1_004),
+            "GET / HTTP/1.1\r\n" + String(repeating: "a", count: 1_007),
+            "GET /" + String(repeating: "a", count: 1_018),
+        ] {
+            #expect(read(text, limits).error == nil)
+            #expect(read(text + "x", limits).error == .headTooLarge)
+        }
+    }
+
+    @Test("What is wrong before the limit goes before the limit")
+    func orderOfErrors() {
+        let text = "GET / HTTP/1.1\r\nA : " + String(repeating: "b", count: 2_000)
+        #expect(read(text, HeadLimits(head: 1_024)).error == .fieldName)
+    }
+
+    @Test("The limit counts for each head anew")
+    func pipelined() {
+        let text = request(bytes: 1_024)
+        #expect(read(text + text + text, HeadLimits(head: 1_024)).messages.count == 3)
+    }
+
+    @Test("Empty lines before a request are skipped as far as a head may be large")
+    func emptyLines() {
+        let limits = HeadLimits(head: 1_024)
+        let lines = String(repeating: "\r\n", count: 512)
+        #expect(read(lines + "GET / HTTP/1.1\r\n\r\n", limits).messages == ["GET / 1.1 {}"])
+        #expect(read(lines + "\r\nGET / HTTP/1.1\r\n\r\n", limits).error == .headTooLarge)
+        let request = "GET / HTTP/1.1\r\n\r\n"
+        #expect(read(lines + request + lines + request, limits).messages.count == 2)
+    }
+
+    @Test("A head may have as many fields as the limit and not one more", arguments: [0, 1, 100])
+    func fieldCount(limit: Int) {
+        let limits = HeadLimits(fields: limit)
+        func request(_ count: Int) -> String {
+            "GET / HTTP/1.1\r\n" + String(repeating: "A: b\r\n", count: count) + "\r\n"
+        }
+        #expect(read(request(limit), limits).messages.count == 1)
+        #expect(read(request(limit + 1), limits).error == .tooManyFields)
+    }
+
+    @Test("A target may be as long as the limit and not a byte longer")
+    func targetLength() {
+        let limits = HeadLimits(target: 64)
+        func request(_ count: Int) -> String {
+            "GET /" + String(repeating: "a", count: count - 1) + " HTTP/1.1\r\n\r\n"
+        }
+        #expect(read(request(64), limits).messages.count == 1)
+        #expect(read(request(65), limits).error == .targetTooLong)
+        #expect(read(request(8_192), limits).error == .targetTooLong)
+    }
+
+    @Test("A method may have 32 characters")
+    func methodLength() {
+        let method = String(repeating: "A", count: 32)
+        #expect(read("\(method) / HTTP/1.1\r\n\r\n", HeadLimits()).messages == ["\(method) / 1.1 {}"])
+        #expect(read("\(method)A / HTTP/1.1\r\n\r\n", HeadLimits()).error == .requestLine)
+    }
+
+    @Test("Offsets have room for the largest limit there is")
+    func largest() {
+        let limits = HeadLimits(head: 1_000_000, fields: 10, target: 1_000_000)
+        #expect(limits.head == 65_535)
+        let filler = String(repeating: "b", count: 65_000)
+        let bytes = Array("GET / HTTP/1.1\r\nA: \(filler)\r\nLast: value\r\n\r\n".utf8)
+        let transcript = MessageReader.read(bytes, .requests, limits: limits, cuts: [1, 30_000, 65_030])
+        #expect(transcript.messages == ["GET / 1.1 {A=\(filler), Last=value}"])
+        #expect(HeadLimits(head: 1).head == 1_024)
+    }
+}

@@ -1,0 +1,135 @@
+import CloakroomWire
+import NIOCore
+
+/// Reads all messages of one connection, in the way that connections do: heads, framing, bodies, one after the other.
+struct MessageReader {
+    /// Whose messages are read.
+    enum Direction: Sendable {
+        case requests
+        case responses(isToHead: Bool)
+    }
+
+    /// What came out: everything that may not depend on where the bytes were cut.
+    struct Transcript: Equatable {
+        /// Each message as text: start line, fields, body; see ``MessageReader/text(of:)``.
+        var messages: [String] = []
+        /// Why the connection is at its end.
+        var error: WireError?
+        /// What has not been read, if there was no error.
+        var leftover: [UInt8] = []
+    }
+
+    private let direction: Direction
+    private var parser: HeadParser
+    private var decoder: BodyDecoder?
+    private var request = RequestHead()
+    private var response = ResponseHead()
+    private var buffer = ByteBuffer()
+    private var transcript = Transcript()
+    private var current = ""
+    private var body: [UInt8] = []
+
+    init(_ direction: Direction, limits: HeadLimits = HeadLimits()) {
+        self.direction = direction
+        self.parser = HeadParser(limits: limits)
+    }
+
+    /// Reads the bytes in one piece.
+    static func read(_ bytes: [UInt8], _ direction: Direction, limits: HeadLimits = HeadLimits()) -> Transcript {
+        read(bytes, direction, limits: limits, cuts: [])
+    }
+
+    /// Reads the bytes in pieces that end at the given offsets, which ascend; then the connection is closed.
+    static func read(
+        _ bytes: [UInt8], _ direction: Direction, limits: HeadLimits = HeadLimits(), cuts: [Int],
+        discards: Bool = false
+    ) -> Transcript {
+        var reader = MessageReader(direction, limits: limits)
+        var start = 0
+        for end in cuts + [bytes.count] where end > start || bytes.isEmpty {
+            reader.feed(bytes[start..<end])
+            if discards { reader.buffer.discardReadBytes() }
+            start = end
+        }
+        return reader.close()
+    }
+
+    private mutating func feed(_ bytes: ArraySlice<UInt8>) {
+        guard transcript.error == nil else { return }
+        buffer.writeBytes(bytes)
+        do throws(WireError) {
+            while try step() {}
+        } catch {
+            if !current.isEmpty { transcript.messages.append(current + text(of: body) + " …") }
+            current = ""
+            transcript.error = error
+        }
+    }
+
+    private mutating func step() throws(WireError) -> Bool {
+        switch try decoder?.next(&buffer) {
+        case .data(let bytes):
+            body += bytes.readableBytesView
+            return true
+        case .end:
+            finish()
+            return true
+        case .needsMore:
+            return false
+        case nil: break
+        }
+        guard let framing = try parseHead() else { return false }
+        decoder = BodyDecoder(framing)
+        return true
+    }
+
+    private mutating func parseHead() throws(WireError) -> BodyFraming? {
+        switch direction {
+        case .requests:
+            guard try parser.parse(&buffer, into: &request) else { return nil }
+            defer { request.reset() }
+            current = "\(Self.text(request.method, request.bytes)) \(Self.text(request.target, request.bytes))"
+            current += " 1.\(request.minorVersion)" + Self.text(request.fields, request.bytes)
+            return try BodyFraming.of(request)
+        case .responses(let isToHead):
+            guard try parser.parse(&buffer, into: &response) else { return nil }
+            defer { response.reset() }
+            current = "1.\(response.minorVersion) \(response.status)"
+            current += " (\(Self.text(response.reason, response.bytes)))" + Self.text(response.fields, response.bytes)
+            return try BodyFraming.of(response, isToHead: isToHead)
+        }
+    }
+
+    private mutating func finish() {
+        transcript.messages.append(current + text(of: body))
+        current = ""
+        body = []
+        decoder = nil
+    }
+
+    private mutating func close() -> Transcript {
+        guard transcript.error == nil else { return transcript }
+        transcript.leftover = Array(buffer.readableBytesView)
+        if var decoder, !current.isEmpty {
+            if decoder.close() {
+                finish()
+            } else {
+                transcript.messages.append(current + text(of: body) + " …")
+            }
+        }
+        return transcript
+    }
+
+    private func text(of body: [UInt8]) -> String {
+        body.isEmpty ? "" : " " + String(decoding: body, as: UTF8.self)
+    }
+
+    private static func text(_ fields: [FieldIndex], _ bytes: ByteBuffer) -> String {
+        let lines = fields.map { "\(text($0.nameRange, bytes))=\(text($0.valueRange, bytes))" }
+        return " {" + lines.joined(separator: ", ") + "}"
+    }
+
+    private static func text(_ range: ByteRange, _ bytes: ByteBuffer) -> String {
+        bytes.getString(at: bytes.readerIndex + range.start, length: range.count) ?? "?"
+    }
+}
