@@ -72,15 +72,15 @@ let package = Package(
         // What stands on it. These rooms meet in Core's protocols and do not import each other.
         room("CloakroomTelemetry", ["CloakroomCore", nioCore, nioConcurrency, log, metrics, tracing, lifecycle]),
         room("CloakroomSessions", ["CloakroomCore", crypto]),
-        room("CloakroomIdentity", ["CloakroomCore", nioCore, asyncHTTPClient, log, tracing]),
+        room("CloakroomIdentity", ["CloakroomCore", nioCore, nioHTTP1, nioPosix, asyncHTTPClient]),
         room(
             "CloakroomProxy",
             [
                 "CloakroomCore", "CloakroomWire", "CloakroomTelemetry",
                 nioCore, nioPosix, nioTLS, nioSSL, deque, log, tracing, lifecycle,
             ]),
-        room("CloakroomAdmin", ["CloakroomCore", "CloakroomTelemetry", hummingbird, lifecycle, log]),
-        room("CloakroomConfig", ["CloakroomCore", configuration, yams]),
+        room("CloakroomAdmin", ["CloakroomTelemetry", hummingbird, httpTypes, lifecycle, log, nioCore]),
+        room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, yams]),
         // The upstream that the gateway was made for, to try it and to test it.
         room("MockAPI", [hummingbird, httpTypes, nioCore, lifecycle, crypto, log]),
         // Commands, and the wiring of all of the above.
@@ -98,11 +98,11 @@ let package = Package(
         tests("CloakroomCore", ["CloakroomWire", nioCore]),
         tests("CloakroomTelemetry", ["CloakroomCore", nioCore, metrics, tracing, log]),
         tests("CloakroomSessions", ["CloakroomCore"]),
-        tests("CloakroomIdentity", ["CloakroomCore", "MockAPI", asyncHTTPClient, nioCore]),
+        tests("CloakroomIdentity", ["CloakroomCore", "MockAPI", asyncHTTPClient, nioCore, nioPosix]),
         tests(
             "CloakroomProxy",
             ["CloakroomCore", "CloakroomWire", "CloakroomTelemetry", nioCore, nioEmbedded, nioPosix, inMemoryTracing]),
-        tests("CloakroomAdmin", ["CloakroomTelemetry", asyncHTTPClient, nioCore]),
+        tests("CloakroomAdmin", ["CloakroomTelemetry", asyncHTTPClient, lifecycle, log, metrics, nioCore, nioHTTP1]),
         tests("CloakroomConfig", ["CloakroomCore", configuration]),
         tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, httpTypes, crypto, lifecycle, log]),
         // The whole, from outside: real sockets, real processes.

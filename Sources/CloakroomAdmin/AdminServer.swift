@@ -31,7 +31,8 @@ public struct AdminServer: Service {
         responder = AdminResponder(registry: registry, probes: probes)
     }
 
-    /// Serves until graceful shutdown. Throws when the address cannot be bound.
+    /// Serves until graceful shutdown.
+    /// - Throws: ``AdminServerError`` when the address cannot be bound.
     public func run() async throws {
         let application = Application(
             responder: responder,
@@ -46,6 +47,18 @@ public struct AdminServer: Service {
                 await onBound(channel.localAddress?.port ?? 0)
             },
             logger: logger)
-        try await application.run()
+        do {
+            try await application.run()
+        } catch let error as IOError {
+            throw AdminServerError(
+                description: "cannot listen for operators on \(host):\(port): \(error)"
+                    + " (choose a free port, or 0, and an address of this machine)")
+        }
     }
+}
+
+/// Why the listener for operators does not stand.
+public struct AdminServerError: Error, CustomStringConvertible {
+    /// Where, why, and what to do.
+    public let description: String
 }

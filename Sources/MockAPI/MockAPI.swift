@@ -40,7 +40,7 @@ public struct MockAPI: Service {
 
     /// Serves until the task is cancelled or a graceful shutdown is asked for.
     ///
-    /// - Throws: `MockAPIError.portOutOfRange`, or what the system says when the address cannot be bound.
+    /// - Throws: `MockAPIError.portOutOfRange`, or `MockAPIError.cannotListen` when the address cannot be bound.
     public func run() async throws {
         guard (0...65_535).contains(settings.port) else { throw MockAPIError.portOutOfRange(settings.port) }
         let onListening = self.onListening
@@ -51,7 +51,11 @@ public struct MockAPI: Service {
                 if let port = channel.localAddress?.port { await onListening(port) }
             },
             logger: logger)
-        try await application.run()
+        do {
+            try await application.run()
+        } catch let error as IOError {
+            throw MockAPIError.cannotListen("\(settings.host):\(settings.port): \(error)")
+        }
     }
 
     /// From now on answers 401 to every access token issued so far, whatever its `exp` says. Refresh tokens stay good.
@@ -88,9 +92,20 @@ public struct MockAPI: Service {
 }
 
 /// Why a mock could not serve.
-public enum MockAPIError: Error, Equatable {
+public enum MockAPIError: Error, Equatable, CustomStringConvertible {
     /// The port is not in 0...65535.
     case portOutOfRange(Int)
+    /// The address cannot be bound; which one, and what the system says.
+    case cannotListen(String)
     /// It ended before it listened.
     case didNotListen
+
+    /// One line for a terminal.
+    public var description: String {
+        switch self {
+        case .portOutOfRange(let port): "\(port) is no port (choose one from 0 to 65535)"
+        case .cannotListen(let why): "the mock API cannot listen on \(why) (choose a free port, or 0)"
+        case .didNotListen: "the mock API ended before it listened"
+        }
+    }
 }

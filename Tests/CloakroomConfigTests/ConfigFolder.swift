@@ -61,6 +61,11 @@ final class ConfigFolder {
         ConfigSources(file: path + "/" + Self.fileName, environment: environment, overrides: overrides)
     }
 
+    /// What a command reports on the folder's configuration. The folder lives until it is done.
+    func report(_ command: (ConfigSources) -> Report) -> Report {
+        withExtendedLifetime(self) { command(sources()) }
+    }
+
     func load(
         environment: [String: String] = [:], overrides: [(key: String, value: String)] = []
     ) throws -> LoadedConfig {

@@ -11,9 +11,17 @@ enum AddressRules {
                 break
             }
         }
-        guard let address = admin.plan?.address, address.port != 0 else { return }
-        guard listeners.contains(where: { $0.address?.port == address.port }) else { return }
-        let mistake = Mistake("port \(address.port) is a client listener's already", "choose another port")
-        admin.scope.complain(mistake, at: "address")
+        guard let address = admin.plan?.address, address.port != 0,
+            let listener = listeners.first(where: { $0.address?.port == address.port })
+        else { return }
+        if admin.scope.isGiven("address") {
+            admin.scope.complain(
+                Mistake("port \(address.port) is a client listener's already", "choose another port"), at: "address")
+        } else {
+            listener.scope.complain(
+                Mistake(
+                    "port \(address.port) is the admin listener's", "choose another port, or set admin.address"),
+                at: "address")
+        }
     }
 }

@@ -2,7 +2,7 @@ import Yams
 
 extension ConfigTree {
     /// More entries than any configuration has; a document whose aliases multiply ends here.
-    private static let maximumEntries = 1_000_000
+    private static let maximumEntries = 200_000
 
     /// A mistake that belongs to a place in the file and not to a value.
     struct SyntaxMistake: Error, Equatable {

@@ -45,8 +45,9 @@ enum UniqueKeys {
                 throw ConfigTree.SyntaxMistake(failure)
             }
             let position = Position(line: context.mark.line, column: context.mark.column)
-            guard doubled.names.count < maximum,
-                let (changed, name) = disguise(keyAt: position, named: names, in: text)
+            guard doubled.names.count < maximum, doubled.names[position] == nil,
+                let mask = Unicode.Scalar(0xe000 + UInt32(doubled.names.count)),
+                let (changed, name) = disguise(keyAt: position, named: names, as: mask, in: text)
             else {
                 throw ConfigTree.SyntaxMistake(
                     position: position, key: names.first,
@@ -57,18 +58,16 @@ enum UniqueKeys {
         }
     }
 
-    /// Replaces the first character of a key by one from the private use area.
+    /// Replaces the first character of a key by one from the private use area that no other key got.
     private static func disguise(
-        keyAt position: Position, named names: [String], in yaml: String
+        keyAt position: Position, named names: [String], as mask: Unicode.Scalar, in yaml: String
     ) -> (String, String)? {
         var scalars = Array(yaml.unicodeScalars)
         guard var index = offset(of: position, in: scalars) else { return nil }
         if scalars[index] == "\"" || scalars[index] == "'" { index += 1 }
         let rest = scalars[index...]
         let isKey = { (name: String) in !name.isEmpty && rest.starts(with: name.unicodeScalars) }
-        guard let name = names.filter(isKey).max(by: { $0.count < $1.count }),
-            let mask = Unicode.Scalar(0xe000 + UInt32(position.line % 0x1000))
-        else { return nil }
+        guard let name = names.filter(isKey).max(by: { $0.count < $1.count }) else { return nil }
         scalars[index] = mask
         var changed = String.UnicodeScalarView()
         changed.append(contentsOf: scalars)

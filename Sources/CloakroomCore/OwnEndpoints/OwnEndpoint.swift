@@ -10,7 +10,21 @@ public enum OwnEndpoint: Sendable, Hashable, CaseIterable {
     /// The largest request body that the endpoint reads, in bytes.
     public var bodyLimit: Int {
         // An address of 254 bytes and a long passphrase, every byte of them percent-encoded, fit in.
-        self == .signIn ? 4_096 : 0
+        self == .signIn ? 1_024 : 0
+    }
+}
+
+/// Where a request came from, as the audit log names it.
+public struct RequestOrigin: Sendable, Equatable {
+    /// The peer's address, without port.
+    public var peer: String
+    /// The id that the client is told in errors: 32 hexadecimal digits.
+    public var requestID: String
+
+    /// Makes an origin.
+    public init(peer: String = "", requestID: String = "") {
+        self.peer = peer
+        self.requestID = requestID
     }
 }
 
@@ -30,11 +44,14 @@ public struct OwnRequest: Sendable {
     public var traceparent: String?
     /// When the request came.
     public var now: Timestamp
+    /// Who sent it.
+    public var origin: RequestOrigin
 
     /// Makes a request.
     public init(
         endpoint: OwnEndpoint, ticket: SessionTicket? = nil, authorization: Secret? = nil, contentType: String? = nil,
-        body: Secret = Secret(bytes: []), traceparent: String? = nil, now: Timestamp
+        body: Secret = Secret(bytes: []), traceparent: String? = nil, now: Timestamp,
+        origin: RequestOrigin = RequestOrigin()
     ) {
         self.endpoint = endpoint
         self.ticket = ticket
@@ -43,6 +60,7 @@ public struct OwnRequest: Sendable {
         self.body = body
         self.traceparent = traceparent
         self.now = now
+        self.origin = origin
     }
 }
 

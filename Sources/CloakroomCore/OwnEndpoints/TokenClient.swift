@@ -86,5 +86,5 @@ public enum AccountEvent: Sendable, Equatable {
 /// Is told what happens to accounts. Must not wait.
 public protocol AccountObserver: Sendable {
     /// Something happened.
-    func accountEvent(_ event: AccountEvent)
+    func accountEvent(_ event: AccountEvent, from origin: RequestOrigin)
 }

@@ -44,6 +44,10 @@ public enum SessionEndReason: String, Sendable, Hashable, CaseIterable {
     case expiredIdle = "expired_idle"
     /// It reached its absolute timeout.
     case expiredAbsolute = "expired_absolute"
+    /// It was ended from elsewhere: by its user in another session, or by an operator.
+    case revoked
+    /// The upstream refused to renew its tokens.
+    case refreshRejected = "refresh_rejected"
 }
 
 /// Why a store could not do what it was asked.

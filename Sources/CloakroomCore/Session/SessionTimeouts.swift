@@ -76,7 +76,8 @@ extension SessionEndReason {
     /// What a client with the ticket of a session that ended is told.
     public var unauthorizedReason: UnauthorizedReason {
         switch self {
-        case .signedOut, .replaced: .revoked
+        case .signedOut, .replaced, .revoked: .revoked
+        case .refreshRejected: .refreshRejected
         case .expiredIdle: .expiredIdle
         case .expiredAbsolute: .expiredAbsolute
         }

@@ -11,7 +11,7 @@ extension AccountEndpoints {
         do {
             credentials = try SignInInput.read(request)
         } catch {
-            note(.invalid, accountHash: nil, since: start)
+            note(.invalid, accountHash: nil, since: start, request)
             return problem(error.code)
         }
         let accountHash = AccountName(email: credentials.email).hash(under: accountKey)
@@ -19,20 +19,20 @@ extension AccountEndpoints {
         do {
             signedIn = try await client.signIn(credentials, traceparent: request.traceparent, now: request.now)
         } catch {
-            note(error.kind == .rejected ? .rejected : .upstreamError, accountHash: accountHash, since: start)
+            note(error.kind == .rejected ? .rejected : .upstreamError, accountHash: accountHash, since: start, request)
             return upstreamFailure(error)
         }
         do {
             let (ticket, session, replaced) = try await exchange(signedIn, for: request)
-            note(.success, accountHash: accountHash, since: start)
+            note(.success, accountHash: accountHash, since: start, request)
             // Before the answer, for the upstream has just shown that it is there, the client bounds the wait, and work
             // that outlives its request would have to be counted and awaited by somebody.
-            if let replaced { await revoke(replaced, traceparent: request.traceparent) }
+            if let replaced { await revoke(replaced, for: request) }
             return OwnResponse(
                 status: 200, fields: [OwnResponse.Field("Set-Cookie", cookie.setting(ticket))],
                 content: document(session))
         } catch {
-            note(.storeError, accountHash: accountHash, since: start)
+            note(.storeError, accountHash: accountHash, since: start, request)
             return storeFailure(error)
         }
     }
@@ -71,9 +71,11 @@ extension AccountEndpoints {
     }
 
     private func note(
-        _ outcome: AccountEvent.SignInOutcome, accountHash: UInt64?, since start: ContinuousClock.Instant
+        _ outcome: AccountEvent.SignInOutcome, accountHash: UInt64?, since start: ContinuousClock.Instant,
+        _ request: OwnRequest
     ) {
         observer.accountEvent(
-            .signIn(outcome: outcome, accountHash: accountHash, duration: ContinuousClock.now - start))
+            .signIn(outcome: outcome, accountHash: accountHash, duration: ContinuousClock.now - start),
+            from: request.origin)
     }
 }

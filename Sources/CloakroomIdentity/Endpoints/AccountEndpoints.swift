@@ -34,6 +34,7 @@ public struct AccountEndpoints: OwnEndpoints {
         cookie = SessionCookie(session.cookie)
     }
 
+    /// Answers one request, after the calls to store and upstream that it takes.
     public func answer(_ request: OwnRequest) async -> OwnResponse {
         switch request.endpoint {
         case .signIn: await signIn(request)
@@ -73,8 +74,8 @@ public struct AccountEndpoints: OwnEndpoints {
         if let ticket = request.ticket {
             do {
                 if let ended = try await store.end(ticket, reason: .signedOut, now: request.now) {
-                    observer.accountEvent(.signOut(sessionHash: ended.logHash))
-                    await revoke(ended, traceparent: request.traceparent)
+                    observer.accountEvent(.signOut(sessionHash: ended.logHash), from: request.origin)
+                    await revoke(ended, for: request)
                 }
             } catch {
                 // The session goes on, so its cookie stays: with it the sign-out can be tried again.
@@ -90,11 +91,11 @@ public struct AccountEndpoints: OwnEndpoints {
     }
 
     /// Makes a session's tokens void at the upstream, as well as that can be done.
-    func revoke(_ session: Session, traceparent: String?) async {
+    func revoke(_ session: Session, for request: OwnRequest) async {
         do {
-            try await client.revoke(session.tokens, traceparent: traceparent)
+            try await client.revoke(session.tokens, traceparent: request.traceparent)
         } catch {
-            observer.accountEvent(.revokeFailed(sessionHash: session.logHash))
+            observer.accountEvent(.revokeFailed(sessionHash: session.logHash), from: request.origin)
         }
     }
 

@@ -45,10 +45,13 @@ public final class UpstreamTokenClient: TokenClient {
         try? await client.shutdown()
     }
 
+    /// Exchanges credentials for tokens, and fetches the user with them if the plan has a call for that.
+    /// - Throws: ``TokenClientError``; tokens that were given by then and are of no use are made void where possible.
     public func signIn(
         _ credentials: Credentials, traceparent: String?, now: Timestamp
     ) async throws(TokenClientError) -> SignedIn {
-        guard let plan = upstream.signIn, let credential = IdentityCall.Credential.signIn(credentials, plan: plan) else {
+        guard let plan = upstream.signIn, let credential = IdentityCall.Credential.signIn(credentials, plan: plan)
+        else {
             throw TokenClientError(.invalidResponse, in: .signIn)
         }
         let answer = try await send(plan, credential, traceparent: traceparent, timeout: timeout, call: .signIn)
@@ -64,6 +67,8 @@ public final class UpstreamTokenClient: TokenClient {
         return SignedIn(tokens: tokens, user: UserProfile(json: document, accountHash: accountHash))
     }
 
+    /// Makes the tokens void by their refresh token, within two seconds or the plan's time if that is less.
+    /// - Throws: ``TokenClientError`` unless the upstream took the call or said (401) that the token is void already.
     public func revoke(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) {
         guard let plan = upstream.revoke, let refreshToken = tokens.refreshToken,
             let credential = IdentityCall.Credential.revoke(refreshToken, plan: plan)

@@ -33,7 +33,8 @@ extension Exchange {
             endpoint: ownEndpoint, ticket: ticket, authorization: value(of: .authorization).map { Secret(bytes: $0) },
             contentType: value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
             body: Secret(bytes: Array(collected.readableBytesView)), traceparent: trace.outgoing?.traceparentText,
-            now: context.timestamp(at: startedAt))
+            now: context.timestamp(at: startedAt),
+            origin: RequestOrigin(peer: peer.address, requestID: "\(record.requestID)"))
         let endpoints = context.tables.ownEndpoints
         ColdPathBridge.run(self, on: context.eventLoop) {
             await endpoints.answer(request)
@@ -61,7 +62,7 @@ extension Exchange {
 
     private func loaded(_ result: Result<SessionLookup, SessionStoreError>, route index: Int) {
         guard machine.resume() == .proceed else { return }
-        let now = context.now
+        let now = context.beginEvent()
         let entry = context.tables.routes[index]
         let decision: AuthDecision? =
             switch result {
@@ -82,7 +83,7 @@ extension Exchange {
 
     private func answered(with response: OwnResponse) {
         guard machine.resume() == .proceed else { return }
-        let now = context.now
+        let now = context.beginEvent()
         var lines: [UInt8] = []
         for field in response.fields { lines += Array("\(field.name): \(field.value)\r\n".utf8) }
         switch response.content {

@@ -77,6 +77,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     private func begin(_ handlerContext: ChannelHandlerContext) {
         guard exchange == nil else { return }
+        context.beginEvent()
         let peer = Peer(
             address: handlerContext.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
             trusted: context.tables.plan.trustedPeers)
@@ -87,6 +88,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     }
 
     func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
+        context.beginEvent()
         var bytes = unwrapInboundIn(data)
         if reading == .lingering { return drop(bytes.readableBytes) }
         if inbound.readableBytes > 0 {
@@ -101,7 +103,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
         if case TLSUserEvent.handshakeCompleted? = event as? TLSUserEvent {
-            deadline = context.now &+ context.timeouts.keepAlive
+            deadline = context.beginEvent() &+ context.timeouts.keepAlive
             let handler = try? handlerContext.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
             exchange?.tlsVersion = handler?.tlsVersion == .tlsv13 ? .tls1_3 : .tls1_2
         }
@@ -109,6 +111,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     }
 
     func channelWritabilityChanged(context handlerContext: ChannelHandlerContext) {
+        context.beginEvent()
         exchange?.downstreamWritabilityChanged(isWritable: channel.isWritable)
         handlerContext.fireChannelWritabilityChanged()
     }
@@ -119,6 +122,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     }
 
     func channelInactive(context handlerContext: ChannelHandlerContext) {
+        context.beginEvent()
         reading = .closed
         exchange?.clientGone()
         exchange = nil

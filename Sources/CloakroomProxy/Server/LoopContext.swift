@@ -32,8 +32,16 @@ final class LoopContext {
         pools = tables.upstreams.map { UpstreamPool($0, context: self) }
     }
 
-    /// Nanoseconds of a clock that never goes backwards.
-    var now: UInt64 { NIODeadline.now().uptimeNanoseconds }
+    /// The moment of the event that is being handled, in nanoseconds of a clock that never goes backwards. Asked of the
+    /// system once for each event, by whoever receives it.
+    private(set) var now = NIODeadline.now().uptimeNanoseconds
+
+    /// An event begins: takes the time.
+    @discardableResult
+    func beginEvent() -> UInt64 {
+        now = NIODeadline.now().uptimeNanoseconds
+        return now
+    }
 
     /// Wall-clock time at a moment of ``now``, in nanoseconds since the epoch.
     func wallNanoseconds(at now: UInt64) -> Int64 { clock.wallNanoseconds(at: now) }
@@ -96,7 +104,7 @@ final class LoopContext {
     }
 
     private func onTick() {
-        let now = self.now
+        let now = beginEvent()
         clock.synchronize(at: now)
         // A member that is told may leave, which moves the last one into its place: so from the end to the front.
         var index = members.count - 1
@@ -111,6 +119,7 @@ final class LoopContext {
 
     /// Lets connections from clients finish what they are doing, and no more.
     func drain(whenEmpty: @escaping () -> Void) {
+        beginEvent()
         isDraining = true
         self.whenEmpty.append(whenEmpty)
         for member in members { member.drain() }

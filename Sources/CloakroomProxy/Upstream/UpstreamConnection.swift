@@ -152,6 +152,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     }
 
     func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
+        context.beginEvent()
         var bytes = unwrapInboundIn(data)
         guard phase == .leased, bytes.readableBytes > 0 else {
             // Bytes that nobody asked for: the next answer could not be told from them.
@@ -176,6 +177,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     }
 
     func channelWritabilityChanged(context handlerContext: ChannelHandlerContext) {
+        context.beginEvent()
         if phase == .leased, channel.isWritable { exchange?.upstreamWritable() }
         handlerContext.fireChannelWritabilityChanged()
     }
@@ -186,6 +188,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     }
 
     func channelInactive(context handlerContext: ChannelHandlerContext) {
+        context.beginEvent()
         context.remove(self)
         switch phase {
         case .idle:

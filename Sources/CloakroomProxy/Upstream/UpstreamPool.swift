@@ -130,6 +130,7 @@ final class UpstreamPool {
         }
         connecting.assumeIsolated().whenComplete { result in
             let pool = bound.value
+            pool.context.beginEvent()
             switch result {
             case .success(let channel):
                 do {

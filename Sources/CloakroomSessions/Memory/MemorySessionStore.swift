@@ -40,8 +40,10 @@ public final class MemorySessionStore: SessionStore {
         self.onEnded = onEnded
     }
 
+    /// How many sessions there are, expired ones that were not cleared away yet included.
     public var count: Int { live.load(ordering: .relaxed) }
 
+    /// Looks a session up, under one short lock. One that is found to be over is taken out on the spot.
     public func find(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
         let key = SessionKey(ticket)
         let session: Session
@@ -60,10 +62,13 @@ public final class MemorySessionStore: SessionStore {
         return .live(session)
     }
 
+    /// The same as a look that does not slide: there is nowhere else to look.
     public func load(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
         find(ticket, now: now, slides: false)
     }
 
+    /// Keeps a new session under a new ticket.
+    /// - Throws: ``SessionStoreError`` of kind `full` when the bound is reached and no session has expired.
     public func create(
         _ user: UserProfile, tokens: SessionTokens, now: Timestamp
     ) async throws(SessionStoreError) -> (SessionTicket, Session) {
@@ -82,6 +87,7 @@ public final class MemorySessionStore: SessionStore {
         }
     }
 
+    /// Ends a session; never throws.
     public func end(
         _ ticket: SessionTicket, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> Session? {

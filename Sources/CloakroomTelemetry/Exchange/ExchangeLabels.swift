@@ -5,11 +5,23 @@ public enum ExchangeMethod: UInt8, Sendable, CaseIterable {
 
     /// Which method these bytes of a request line are; methods are case-sensitive (RFC 9110, section 9.1).
     public init(_ bytes: Span<UInt8>) {
-        for method in Self.allCases where method != .other && method.matches(bytes) {
-            self = method
-            return
-        }
-        self = .other
+        let candidate: ExchangeMethod =
+            switch bytes.count > 1 ? bytes[0] : 0 {
+            case UInt8(ascii: "G"): .get
+            case UInt8(ascii: "H"): .head
+            case UInt8(ascii: "P"):
+                switch bytes[1] {
+                case UInt8(ascii: "O"): .post
+                case UInt8(ascii: "U"): .put
+                default: .patch
+                }
+            case UInt8(ascii: "D"): .delete
+            case UInt8(ascii: "C"): .connect
+            case UInt8(ascii: "O"): .options
+            case UInt8(ascii: "T"): .trace
+            default: .other
+            }
+        self = candidate.matches(bytes) ? candidate : .other
     }
 
     /// The label `http_request_method`.

@@ -1,3 +1,5 @@
+public import CloakroomCore
+
 /// The families that the gateway records, under the names and labels of OpenTelemetry's HTTP conventions in their
 /// Prometheus spelling. What is known in advance is exposed from the start with zero.
 ///
@@ -15,8 +17,8 @@ public struct GatewayMetrics: Sendable {
 
     private let sessionsCreated: CounterHandle
     private let sessionsEnded: [SessionEndReason: CounterHandle]
-    private let signIns: [SignInOutcome: CounterHandle]
-    private let signInDurations: [SignInOutcome: HistogramHandle]
+    private let signIns: [AccountEvent.SignInOutcome: CounterHandle]
+    private let signInDurations: [AccountEvent.SignInOutcome: HistogramHandle]
     private let signOuts: [SignOutKind: CounterHandle]
 
     /// Registers the families.
@@ -58,7 +60,7 @@ public struct GatewayMetrics: Sendable {
 
 extension GatewayMetrics {
     /// An attempt to sign in has ended.
-    public func recordSignIn(_ outcome: SignInOutcome, durationNanoseconds: UInt64) {
+    public func recordSignIn(_ outcome: AccountEvent.SignInOutcome, durationNanoseconds: UInt64) {
         signIns[outcome]?.increment()
         signInDurations[outcome]?.record(nanoseconds: durationNanoseconds)
     }

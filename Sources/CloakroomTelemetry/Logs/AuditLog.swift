@@ -1,7 +1,8 @@
+public import CloakroomCore
 public import Logging
 
-/// Events that somebody may have to account for, each a log line of its own with a stable `event`. A user is named by a
-/// keyed hash that the caller computes; e-mail addresses and tokens have no way in.
+/// Events that somebody may have to account for, each a log line of its own with a stable `event`. Users and sessions are
+/// named by keyed hashes that the caller computes; e-mail addresses and tokens have no way in.
 public struct AuditLog: Sendable {
     private let logger: Logger
 
@@ -11,35 +12,30 @@ public struct AuditLog: Sendable {
     }
 
     /// Somebody tried to sign in. `user` is `nil` when the request named nobody.
-    public func signIn(_ outcome: SignInOutcome, user: UInt64?, peer: String, requestID: Identifier128?) {
-        write("sign-in attempted", "sign_in", ["outcome": "\(outcome.rawValue)", "peer": "\(peer)"], user, requestID)
+    public func signIn(_ outcome: AccountEvent.SignInOutcome, user: UInt64?, origin: RequestOrigin) {
+        var values: Logger.Metadata = ["event": "sign_in", "outcome": "\(outcome.rawValue)"]
+        if let user { values["user"] = "\(Self.hex(user))" }
+        write("sign-in attempted", values, origin)
     }
 
     /// Somebody signed out, or was signed out.
-    public func signOut(_ kind: SignOutKind, user: UInt64?, peer: String, requestID: Identifier128?) {
-        write("signed out", "sign_out", ["kind": "\(kind.rawValue)", "peer": "\(peer)"], user, requestID)
-    }
-
-    /// A session ended. `session` is a keyed hash of its id.
-    public func sessionEnded(_ reason: SessionEndReason, session: UInt64, user: UInt64?) {
+    public func signOut(_ kind: SignOutKind, session: UInt64, origin: RequestOrigin) {
         write(
-            "session ended", "session_ended",
-            ["reason": "\(reason.rawValue)", "session": "\(Self.hex(session))"], user, nil)
+            "signed out",
+            ["event": "sign_out", "kind": "\(kind.rawValue)", "session": "\(Self.hex(session))"], origin)
     }
 
-    /// A configuration took effect. `hash` identifies it, `source` is where it came from.
-    public func configLoaded(hash: String, source: String) {
-        write("configuration loaded", "config_loaded", ["config_hash": "\(hash)", "source": "\(source)"], nil, nil)
+    /// The upstream could not be told that a session's tokens are void: they live on there until they end.
+    public func revokeFailed(session: UInt64, origin: RequestOrigin) {
+        write(
+            "tokens could not be revoked upstream", ["event": "revoke_failed", "session": "\(Self.hex(session))"],
+            origin)
     }
 
-    private func write(
-        _ message: Logger.Message, _ event: String, _ values: Logger.Metadata, _ user: UInt64?,
-        _ requestID: Identifier128?
-    ) {
+    private func write(_ message: Logger.Message, _ values: Logger.Metadata, _ origin: RequestOrigin) {
         var metadata = values
-        metadata["event"] = "\(event)"
-        if let user { metadata["user"] = "\(Self.hex(user))" }
-        if let requestID { metadata["request_id"] = "\(requestID)" }
+        metadata["peer"] = "\(origin.peer)"
+        metadata["request_id"] = "\(origin.requestID)"
         logger.notice(message, metadata: metadata)
     }
 

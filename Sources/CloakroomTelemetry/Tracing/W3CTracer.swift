@@ -37,7 +37,8 @@ public struct W3CTracer: Tracer {
         context.traceContext = child
         let start = instant().nanosecondsSinceEpoch
         let span = FinishedSpan(
-            name: operationName, kind: kind, context: child, parentSpanID: parent.flatMap { $0.spanID == 0 ? nil : $0.spanID }, startNanoseconds: start,
+            name: operationName, kind: kind, context: child,
+            parentSpanID: parent.flatMap { $0.spanID == 0 ? nil : $0.spanID }, startNanoseconds: start,
             endNanoseconds: start)
         return W3CSpan(span, context: context, exporter: exporter)
     }

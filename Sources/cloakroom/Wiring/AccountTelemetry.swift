@@ -6,16 +6,16 @@ struct AccountTelemetry: AccountObserver {
     let metrics: GatewayMetrics
     let audit: AuditLog
 
-    func accountEvent(_ event: AccountEvent) {
+    func accountEvent(_ event: AccountEvent, from origin: RequestOrigin) {
         switch event {
         case .signIn(let outcome, let accountHash, let duration):
-            guard let outcome = SignInOutcome(rawValue: outcome.rawValue) else { return }
             metrics.recordSignIn(outcome, durationNanoseconds: duration.wholeNanoseconds)
-            audit.signIn(outcome, user: accountHash, peer: "", requestID: nil)
+            audit.signIn(outcome, user: accountHash, origin: origin)
         case .signOut(let sessionHash):
             metrics.recordSignOut(.user)
-            audit.signOut(.user, user: sessionHash, peer: "", requestID: nil)
-        case .revokeFailed: break
+            audit.signOut(.user, session: sessionHash, origin: origin)
+        case .revokeFailed(let sessionHash):
+            audit.revokeFailed(session: sessionHash, origin: origin)
         }
     }
 }

@@ -37,7 +37,7 @@ struct Gateway {
         let metrics = telemetry.metrics
         let store = MemorySessionStore(
             plan.session, logKey: KeyedHash(using: &random), onCreated: { metrics.recordSessionCreated() },
-            onEnded: { reason in CloakroomTelemetry.SessionEndReason(rawValue: reason.rawValue).map { metrics.recordSessionEnded($0) } })
+            onEnded: { metrics.recordSessionEnded($0) })
         let observer = AccountTelemetry(metrics: metrics, audit: AuditLog(logger: logger))
 
         var services: [any Service] = []
@@ -75,7 +75,12 @@ struct Gateway {
                             ReadinessCheck(name: "listening", isReady: server.isReady)
                         }
                     ],
-                    logger: logger, onBound: onAdminListening))
+                    logger: logger
+                ) { port in
+                    let address = HostAndPort(host: admin.address.host, port: port)
+                    logger.notice("listening for operators", metadata: ["address": "\(address)"])
+                    await onAdminListening(port)
+                })
         }
         self.services = services
     }
@@ -91,7 +96,7 @@ struct Gateway {
             gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
         configuration.maximumGracefulShutdownDuration = grace
         configuration.maximumCancellationDuration = .seconds(10)
-        SecondSignal.watch(telemetry)
+        await SecondSignal.watch(telemetry)
         defer { telemetry.shutdown() }
         try await ServiceGroup(configuration: configuration).run()
         logger.notice("stopped")

@@ -12,11 +12,12 @@ struct SessionSweeper: Service {
     let metrics: GatewayMetrics
 
     func run() async throws {
-        try await cancelWhenGracefulShutdown {
+        await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
                 store.sweep(now: .now)
                 metrics.sessionsActive.set(Int64(store.count))
-                try await Task.sleep(for: .seconds(1))
+                // What cuts the pause short is the end, which is no failure.
+                try? await Task.sleep(for: .seconds(1))
             }
         }
     }
@@ -41,11 +42,13 @@ struct TokenClientService: Service {
 
 /// The first signal lets exchanges finish; who sends a second one does not want to wait.
 enum SecondSignal {
-    /// Begins to count signals. Stays for as long as the process lives.
-    static func watch(_ telemetry: GatewayTelemetry) {
+    /// Counts signals from here on, for as long as the process lives.
+    static func watch(_ telemetry: GatewayTelemetry) async {
+        // Before anything listens: a signal that came between would not be counted.
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         Task.detached {
             var count = 0
-            for await signal in await UnixSignalsSequence(trapping: .sigterm, .sigint) {
+            for await signal in signals {
                 count += 1
                 guard count > 1 else { continue }
                 telemetry.shutdown()

@@ -11,7 +11,7 @@ import Testing
             .replacingOccurrences(
                 of: "upstream: api\n    requiresAuthorization: true",
                 with: "upstream: apo\n    requiresAuthorization: tru")
-        let report = Report.checkConfig(try ConfigFolder(yaml).sources())
+        let report = try ConfigFolder(yaml).report(Report.checkConfig)
         #expect(report.exitCode == 1)
         #expect(report.text.split(separator: "\n").count == 5, "\(report.text)")
     }
@@ -44,7 +44,7 @@ import Testing
 
     @Test func theRouteTableIsListedInTheOrderOfTheFile() throws {
         #expect(
-            Report.routes(try ConfigFolder().sources()).text == """
+            try ConfigFolder().report { Report.routes($0) }.text == """
                 NAME      METHODS          PATH          UPSTREAM  AUTHORIZATION  INJECTS
                 episodes  GET              /episodes     api       public         apiToken
                 video     GET              /videos/{id}  api       required       apiToken,bearer
@@ -54,7 +54,9 @@ import Testing
     }
 
     @Test func aForwardedRequestIsExplained() throws {
-        let report = Report.explain(try ConfigFolder().sources(), method: "GET", target: "/videos/%34%32?p=/episodes")
+        let report = try ConfigFolder().report {
+            Report.explain($0, method: "GET", target: "/videos/%34%32?p=/episodes")
+        }
         #expect(
             report.text == """
                 GET /videos/%34%32?p=/episodes
@@ -84,7 +86,7 @@ import Testing
         ("G T", "/", "400: the method is no token"),
     ])
     func aRequestThatIsNotForwardedIsExplained(_ method: String, _ target: String, _ answer: String) throws {
-        let report = Report.explain(try ConfigFolder().sources(), method: method, target: target)
+        let report = try ConfigFolder().report { Report.explain($0, method: method, target: target) }
         #expect(report.text == "\(method) \(target)\n  answer:  \(answer)\n")
         #expect(report.exitCode == 0)
     }

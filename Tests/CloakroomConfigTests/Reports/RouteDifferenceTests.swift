@@ -15,7 +15,7 @@ struct DifferenceCase: Sendable, CustomTestStringConvertible {
     func theDifferenceIsWhatRequestsSee(_ example: DifferenceCase) throws {
         let old = try ConfigFolder(Self.config(example.old))
         let new = try ConfigFolder(Self.config(example.new))
-        let report = Report.routes(new.sources(), comparedWith: old.sources())
+        let report = new.report { new in old.report { Report.routes(new, comparedWith: $0) } }
         let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
         #expect(lines == example.lines)
         #expect(report.exitCode == example.exitCode)
@@ -24,8 +24,8 @@ struct DifferenceCase: Sendable, CustomTestStringConvertible {
     @Test func mistakesOfEitherSideEndTheComparison() throws {
         let bad = try ConfigFolder("{}")
         let good = try ConfigFolder()
-        #expect(Report.routes(bad.sources(), comparedWith: good.sources()).exitCode == 1)
-        #expect(Report.routes(good.sources(), comparedWith: bad.sources()).exitCode == 1)
+        #expect(bad.report { bad in good.report { Report.routes(bad, comparedWith: $0) } }.exitCode == 1)
+        #expect(good.report { good in bad.report { Report.routes(good, comparedWith: $0) } }.exitCode == 1)
     }
 
     static let cases = [

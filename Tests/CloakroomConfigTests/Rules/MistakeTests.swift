@@ -23,12 +23,14 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
 
     @Test(arguments: values + keys + names)
     func aMistakeIsToldWithItsPlaceAndWhatToWrite(_ example: MistakeCase) throws {
-        #expect(try ConfigFolder.mistakes(replacing: example.piece, by: example.change) == example.mistakes)
+        let mistakes = try ConfigFolder.mistakes(replacing: example.piece, by: example.change)
+        #expect(mistakes == example.mistakes)
     }
 
     @Test(arguments: upstreams + cookies + sessions + routes)
     func whatDoesNotGoTogetherIsToldWithItsPlace(_ example: MistakeCase) throws {
-        #expect(try ConfigFolder.mistakes(replacing: example.piece, by: example.change) == example.mistakes)
+        let mistakes = try ConfigFolder.mistakes(replacing: example.piece, by: example.change)
+        #expect(mistakes == example.mistakes)
     }
 
     static let values = [
@@ -96,7 +98,7 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
             "11:3: session.idleTimout: there is no such key (did you mean \"idleTimeout\"?)"),
         MistakeCase(
             "session:", "sesion:",
-            "2:12: listeners.0.address: sessions and passwords would travel in the clear"
+            "2:14: listeners.0.address: sessions and passwords would travel in the clear"
                 + " (add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on loopback"
                 + " only session.cookie.secure: false)",
             "10:1: sesion: there is no such key (did you mean \"session\"?)"),
@@ -123,13 +125,13 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
             "12:28: session.cookie.domain: there is no such key (write one of: name, sameSite, secure)"),
         MistakeCase(
             "signIn: { path: /auth }", "signIn: /auth",
-            "7:13: upstreams.api.signIn: expects keys, not one value (write its keys below it, indented)"),
+            "7:5: upstreams.api.signIn: expects keys, not one value (write its keys below it, indented)"),
         MistakeCase(
             "  - name: episodes", "  - episodes\n  - name: episodes",
             "14:5: routes.0: expects keys, not one value (write its keys below it, indented)"),
         MistakeCase(
             "  - address: 127.0.0.1:0", "  address: 127.0.0.1:0",
-            "2:3: listeners: expects a list (begin each item with \"- \" below the key)"),
+            "1:1: listeners: expects a list (begin each item with \"- \" below the key)"),
         MistakeCase(
             "    requiresAuthorization: true", "    messages: { unautorized: No. }\n    requiresAuthorization: true",
             "24:17: routes.1.messages.unautorized: there is no such message code (did you mean \"unauthorized\"?)"),
@@ -219,12 +221,12 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
                 + " (write a plain path such as /auth)"),
         MistakeCase(
             "{ path: /auth }", "{ path: /auth, credentials: digest }",
-            "7:33: upstreams.api.signIn.credentials: \"digest\" is not one of the choices (write basic or bearer or json)"
+            "7:41: upstreams.api.signIn.credentials: \"digest\" is not one of the choices (write basic or bearer or json)"
         ),
         MistakeCase(
             "    targets: [\"http://127.0.0.1:9001\"]",
             "    targets: [\"http://127.0.0.1:9001\"]\n    signIn: { path: /in }",
-            "accounts.upstream: several upstreams have signIn (write api or other)"),
+            " accounts.upstream: several upstreams have signIn (write api or other)"),
     ]
 
     static let cookies = [
@@ -253,8 +255,11 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
             "2:14: listeners.0.address: \"localhost\" is not host:port"
                 + " (write an address such as 0.0.0.0:8443 or [::1]:8443)"),
         MistakeCase(
+            "127.0.0.1:0", "127.0.0.1:80\nadmin: { address: \"[::1]:80\" }",
+            "3:19: admin.address: port 80 is a client listener's already (choose another port)"),
+        MistakeCase(
             "127.0.0.1:0", "127.0.0.1:9464",
-            "1:1: admin.address: port 9464 is a client listener's already (choose another port)"),
+            "2:14: listeners.0.address: port 9464 is the admin listener's (choose another port, or set admin.address)"),
         MistakeCase(
             "127.0.0.1:0", "127.0.0.1:8080\n  - address: 127.0.0.1:8080",
             "3:14: listeners.1.address: 127.0.0.1:8080 is listened on already (choose another port)"),

@@ -39,7 +39,7 @@ import Testing
         try folder.write("x", to: "token")
         #expect(
             folder.mistakes() == [
-                "cloakroom.yaml:6:49: upstreams.api.apiToken.valueFile: stands beside value (keep one of the two)"
+                "cloakroom.yaml:6:48: upstreams.api.apiToken.valueFile: stands beside value (keep one of the two)"
             ])
     }
 

@@ -26,7 +26,9 @@ struct AccountNameTests {
         #expect(AccountName(email: one).hash(under: key) != AccountName(email: other).hash(under: key))
     }
 
-    @Test("made canonical again does not change", arguments: ["İstanbul@example.com", "ẞ@example.com", "Σ@example.com", ""])
+    @Test(
+        "made canonical again does not change",
+        arguments: ["İstanbul@example.com", "ẞ@example.com", "Σ@example.com", ""])
     func idempotent(email: String) {
         let once = AccountName(email: email)
         #expect(AccountName(email: String(decoding: once.canonicalBytes, as: UTF8.self)) == once)

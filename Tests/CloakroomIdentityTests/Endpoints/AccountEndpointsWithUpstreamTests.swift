@@ -49,7 +49,7 @@ struct AccountEndpointsWithUpstreamTests {
         }
     }
 
-    @Test("Rule 18, rule 22: no answer has a token, a password or the API key in it, and the ticket is in its cookie only")
+    @Test("Rules 18, 22: no answer has a token, a password or the API key in it; the ticket is in its cookie only")
     func canaries() async throws {
         try await withEndpoints { _, endpoints, store, observer in
             let signedIn = await endpoints.answer(signIn())

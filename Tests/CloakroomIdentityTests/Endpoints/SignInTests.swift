@@ -92,7 +92,8 @@ struct SignInTests {
     @Test(
         "answers what an upstream's failure means",
         arguments: [
-            (.unreachable, 502, .unreachable), (.timedOut, 504, .unreachable), (.invalidResponse, 502, .invalidResponse),
+            (.unreachable, 502, .unreachable), (.timedOut, 504, .unreachable),
+            (.invalidResponse, 502, .invalidResponse),
         ] as [(TokenClientError.Kind, Int, ProblemCode)])
     func upstreamFailures(kind: TokenClientError.Kind, status: Int, code: ProblemCode) async {
         let subject = EndpointsUnderTest()

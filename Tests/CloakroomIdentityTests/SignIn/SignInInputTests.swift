@@ -76,7 +76,9 @@ struct SignInInputTests {
         #expect(throws: SignInInput.Refusal.malformed) { try read(type: type, body: body) }
     }
 
-    @Test("has a body of another type", arguments: ["text/plain", "multipart/form-data; boundary=x", "", "application/jsonx"])
+    @Test(
+        "has a body of another type",
+        arguments: ["text/plain", "multipart/form-data; boundary=x", "", "application/jsonx"])
     func otherTypes(type: String) {
         #expect(throws: SignInInput.Refusal.unsupportedMediaType) { try read(type: type, body: "x") }
         #expect(throws: SignInInput.Refusal.unsupportedMediaType) { try read(body: "x") }

@@ -57,8 +57,9 @@ extension OwnResponse {
 
     /// The ticket that the answer sets.
     var ticket: SessionTicket? {
-        guard let value = values(of: "Set-Cookie").first?.split(separator: "=").dropFirst().first?.split(separator: ";")
-            .first
+        guard
+            let value = values(of: "Set-Cookie").first?.split(separator: "=").dropFirst().first?.split(separator: ";")
+                .first
         else { return nil }
         return SessionTicket(cookieValue: Array(value.utf8).span)
     }

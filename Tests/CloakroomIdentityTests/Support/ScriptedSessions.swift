@@ -148,5 +148,5 @@ final class RecordingObserver: AccountObserver {
         }
     }
 
-    func accountEvent(_ event: AccountEvent) { events.withLock { $0.append(event) } }
+    func accountEvent(_ event: AccountEvent, from origin: RequestOrigin) { events.withLock { $0.append(event) } }
 }

@@ -84,7 +84,8 @@ struct UpstreamFailureTests {
             ScriptedUpstream.answer("200 OK", "{}"), ScriptedUpstream.answer("200 OK", #"{"accessToken":"a\r\nb"}"#),
             ScriptedUpstream.answer("204 No Content", ""),
             ScriptedUpstream.answer("302 Found\r\nLocation: http://127.0.0.1:1/", ""),
-            .bytesThenClose("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"), .bytesThenClose("SSH-2.0-OpenSSH_9\r\n\r\n"),
+            .bytesThenClose("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"),
+            .bytesThenClose("SSH-2.0-OpenSSH_9\r\n\r\n"),
             ScriptedUpstream.answer("200 OK", String(repeating: " ", count: 65_536) + tokens),
         ])
     func nonsense(act: ScriptedUpstream.Act) async throws {
@@ -146,7 +147,8 @@ struct UpstreamFailureTests {
     func canaries() async throws {
         let acts: [ScriptedUpstream.Act] = [
             .close, .reset, ScriptedUpstream.answer("401 Unauthorized", "canary"),
-            ScriptedUpstream.answer("500 Oops", "canary"), ScriptedUpstream.answer("200 OK", #"{"accessToken":"canary\n"}"#),
+            ScriptedUpstream.answer("500 Oops", "canary"),
+            ScriptedUpstream.answer("200 OK", #"{"accessToken":"canary\n"}"#),
             .bytesThenClose("canary\r\n\r\n"),
         ]
         for act in acts {

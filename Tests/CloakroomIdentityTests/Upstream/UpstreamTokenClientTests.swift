@@ -61,7 +61,8 @@ struct UpstreamTokenClientTests {
     func accountHash() async throws {
         try await withMock { _, client in
             let first = try await client.signIn(try Upstreams.credentials("jo@example.com"), traceparent: nil, now: now)
-            let second = try await client.signIn(try Upstreams.credentials("JO@Example.com"), traceparent: nil, now: now)
+            let second = try await client.signIn(
+                try Upstreams.credentials("JO@Example.com"), traceparent: nil, now: now)
             let other = try await client.signIn(
                 try Upstreams.credentials("renée@example.com", "pä:ss 🔑"), traceparent: nil, now: now)
             #expect(first.user.accountHash == second.user.accountHash)
@@ -74,7 +75,8 @@ struct UpstreamTokenClientTests {
     func wrongPassword() async throws {
         try await withMock { mock, client in
             await #expect(throws: TokenClientError(.rejected, in: .signIn)) {
-                try await client.signIn(try Upstreams.credentials("jo@example.com", "wrong"), traceparent: nil, now: now)
+                try await client.signIn(
+                    try Upstreams.credentials("jo@example.com", "wrong"), traceparent: nil, now: now)
             }
             #expect(mock.observations.snapshot().recent.map(\.path) == ["/auth"])
         }

@@ -1,3 +1,4 @@
+import CloakroomCore
 import Testing
 
 @testable import CloakroomTelemetry
@@ -8,7 +9,7 @@ struct GatewayMetricsTests {
     func zeros() {
         let metrics = GatewayMetrics(registry: PrometheusRegistry())
         let text = String(decoding: metrics.registry.exposition(), as: UTF8.self)
-        for outcome in ["success", "rejected", "invalid", "throttled", "upstream_error"] {
+        for outcome in ["success", "rejected", "invalid", "upstream_error", "store_error"] {
             #expect(text.contains("cloakroom_sign_ins_total{outcome=\"\(outcome)\"} 0\n"))
         }
         for kind in ["user", "everywhere", "admin"] {

@@ -1,3 +1,4 @@
+import CloakroomCore
 import Foundation
 import Logging
 import Testing
@@ -109,20 +110,20 @@ struct AuditLogTests {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
         let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
-        let request = Identifier128(high: 0, low: 0xabc)
-        audit.signIn(.throttled, user: 0xfeed, peer: "192.0.2.1", requestID: request)
-        audit.signOut(.user, user: nil, peer: "192.0.2.1", requestID: request)
-        audit.sessionEnded(.refreshRejected, session: 0x1, user: 0xfeed)
-        audit.configLoaded(hash: "c0ffee", source: "cloakroom.yaml")
+        let origin = RequestOrigin(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
+        audit.signIn(.rejected, user: 0xfeed, origin: origin)
+        audit.signOut(.user, session: 0x1, origin: origin)
+        audit.revokeFailed(session: 0x2, origin: origin)
         writer.shutdown()
         let objects = try await pipe.objects()
         let names = objects.compactMap { $0["event"] as? String }
-        #expect(names == ["sign_in", "sign_out", "session_ended", "config_loaded"])
-        #expect(objects[0]["outcome"] as? String == "throttled")
+        #expect(names == ["sign_in", "sign_out", "revoke_failed"])
+        #expect(objects[0]["outcome"] as? String == "rejected")
         #expect(objects[0]["user"] as? String == "000000000000feed")
-        #expect(objects[0]["request_id"] as? String == "00000000000000000000000000000abc")
         #expect(objects[1]["user"] == nil)
-        #expect(objects[2]["reason"] as? String == "refresh_rejected")
-        #expect(objects[3]["config_hash"] as? String == "c0ffee")
+        #expect(objects[1]["session"] as? String == "0000000000000001")
+        #expect(objects[2]["session"] as? String == "0000000000000002")
+        #expect(objects.allSatisfy { $0["peer"] as? String == "192.0.2.1" })
+        #expect(objects.allSatisfy { $0["request_id"] as? String == "00000000000000000000000000000abc" })
     }
 }

@@ -1,0 +1,136 @@
+import CloakroomCore
+import Testing
+
+@Suite("The decision about a request")
+struct AuthDecisionTests {
+    private func route(_ inject: Injection, requiresAuthorization: Bool) throws -> Route {
+        Route(
+            name: "a", methods: ["GET"], pattern: try PathPattern("/a"), requiresAuthorization: requiresAuthorization,
+            inject: inject)
+    }
+
+    private func session(_ token: String = "secret") -> Session {
+        Session(
+            key: SessionKey(1, 2, 3, 4), user: UserProfile(json: Array("{}".utf8), accountHash: 5),
+            tokens: SessionTokens(authorization: Secret("Bearer \(token)")), createdAt: Timestamp(seconds: 0),
+            expiresAt: Timestamp(seconds: 9), lastUsedAt: Timestamp(seconds: 0), logHash: 6)
+    }
+
+    private func permit(_ decision: AuthDecision) throws -> UpstreamPermit {
+        guard case .forward(let permit) = decision else { throw NoPermit() }
+        return permit
+    }
+
+    private struct NoPermit: Error {}
+
+    @Test(
+        "Rule 20: a protected route without a usable session is answered with 401 and its reason",
+        arguments: UnauthorizedReason.allCases)
+    func protected(reason: UnauthorizedReason) throws {
+        for inject in [[], .apiToken, .bearer, [.apiToken, .bearer]] as [Injection] {
+            let route = try route(inject, requiresAuthorization: true)
+            #expect(AuthDecision.decide(route, at: 0, session: .none(reason)) == .unauthorized(reason))
+        }
+    }
+
+    @Test(
+        "Rules 8 and 12: nothing that a client sends, no header and no bearer of its own, is asked about: only the session is"
+    )
+    func onlySessionCounts() throws {
+        // The decision takes a route and what is known of the session; there is no other way in.
+        let decide: (Route, Int, SessionLookup) -> AuthDecision = { AuthDecision.decide($0, at: $1, session: $2) }
+        let route = try route([.bearer], requiresAuthorization: true)
+        #expect(decide(route, 0, .none(.noSession)) == .unauthorized(.noSession))
+        let permit = try permit(decide(route, 0, .live(session("ours"))))
+        #expect(permit.authorization == Secret("Bearer ours"))
+    }
+
+    @Test("Rule 20: what is not known is loaded, never forwarded")
+    func unknown() throws {
+        #expect(
+            AuthDecision.decide(try route([], requiresAuthorization: true), at: 0, session: .unknown) == .loadSession)
+        #expect(
+            AuthDecision.decide(try route(.bearer, requiresAuthorization: false), at: 0, session: .unknown)
+                == .loadSession)
+    }
+
+    @Test("A live session opens a protected route; the token goes along only where the route asks for it")
+    func live() throws {
+        let session = session()
+        let bearer = try permit(
+            AuthDecision.decide(
+                try route([.bearer, .apiToken], requiresAuthorization: true), at: 7, session: .live(session)))
+        #expect(bearer.route == 7)
+        #expect(bearer.authorization == session.tokens.authorization)
+        #expect(bearer.includesAPIToken)
+        #expect(bearer.hasSession)
+        #expect(bearer.sessionHash == 6)
+        let plain = try permit(
+            AuthDecision.decide(try route([], requiresAuthorization: true), at: 7, session: .live(session)))
+        #expect(plain.authorization == nil)
+        #expect(!plain.includesAPIToken)
+        #expect(plain.hasSession)
+    }
+
+    @Test("A public route that has no use for a session never looks it up", arguments: [Injection(), .apiToken])
+    func publicRoute(inject: Injection) throws {
+        var looks = 0
+        func look() -> SessionLookup {
+            looks += 1
+            return .live(session())
+        }
+        let permit = try permit(
+            AuthDecision.decide(try route(inject, requiresAuthorization: false), at: 3, session: look()))
+        #expect(looks == 0)
+        #expect(permit.route == 3)
+        #expect(!permit.hasSession)
+        #expect(permit.authorization == nil)
+        #expect(permit.includesAPIToken == inject.contains(.apiToken))
+        #expect(permit.sessionHash == nil)
+    }
+
+    @Test("A public route with a bearer sends it if there is a session, and goes without if there is none")
+    func publicBearer() throws {
+        let route = try route(.bearer, requiresAuthorization: false)
+        #expect(route.usesSession)
+        let with = try permit(AuthDecision.decide(route, at: 0, session: .live(session())))
+        #expect(with.authorization != nil)
+        for reason in UnauthorizedReason.allCases {
+            let without = try permit(AuthDecision.decide(route, at: 0, session: .none(reason)))
+            #expect(without.authorization == nil)
+            #expect(!without.hasSession)
+        }
+    }
+
+    @Test("Rule 27: only a route that was found can be decided about: a route table that finds none gives none")
+    func unlisted() throws {
+        let table = RouteTable(routes: [try route([], requiresAuthorization: false)], accounts: AccountsPlan())
+        func match(_ method: String, _ path: String) -> RouteTable.Match {
+            table.match(method: Array(method.utf8).span, path: Array(path.utf8).span)
+        }
+        #expect(match("GET", "/b") == .notFound)
+        #expect(match("PUT", "/a") == .methodNotAllowed(allow: "GET, HEAD"))
+    }
+
+    @Test("Permits are the same for the same route and the same session, and for no other")
+    func permitEquality() throws {
+        let route = try route(.bearer, requiresAuthorization: true)
+        let (one, other) = (session(), session())
+        func permit(_ index: Int, _ session: Session) throws -> UpstreamPermit {
+            try self.permit(AuthDecision.decide(route, at: index, session: .live(session)))
+        }
+        #expect(try permit(0, one) == permit(0, one))
+        #expect(try permit(0, one) != permit(1, one))
+        #expect(try permit(0, one) != permit(0, other))
+    }
+
+    @Test("Rule 22: a permit shows no token")
+    func redaction() throws {
+        let permit = try permit(
+            AuthDecision.decide(
+                try route(.bearer, requiresAuthorization: true), at: 0, session: .live(session("canary"))))
+        var dumped = ""
+        dump(permit, to: &dumped)
+        for text in ["\(permit)", String(reflecting: permit), dumped] { #expect(!text.contains("canary")) }
+    }
+}

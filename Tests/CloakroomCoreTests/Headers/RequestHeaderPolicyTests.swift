@@ -1,0 +1,188 @@
+import CloakroomWire
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("Which fields of a request go on")
+struct RequestHeaderPolicyTests {
+    private let policy = RequestHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookiePlan()))
+
+    /// What is left of the given lines.
+    private func kept(_ lines: String..., isTrusted: Bool = false) throws -> [String] {
+        var head = try RequestHead.with(lines.joined(separator: "\r\n"))
+        _ = policy.mark(&head, isTrusted: isTrusted)
+        return head.kept
+    }
+
+    private func marks(_ lines: String..., isTrusted: Bool = false) throws -> RequestHeaderPolicy.Marks {
+        var head = try RequestHead.with(lines.joined(separator: "\r\n"))
+        return policy.mark(&head, isTrusted: isTrusted)
+    }
+
+    @Test("RFC 9110 §7.6: what has nothing to do with the gateway passes as it is, in its order")
+    func untouched() throws {
+        let lines = [
+            "Accept: */*", "User-Agent: a", "Range: bytes=0-1", "If-None-Match: \"a\"", "Accept-Encoding: br",
+            "Content-Type: text/plain", "Content-Length: 5", "Cookie: a=b; c=d", "X-Other: 1", "X-Api: 2",
+            "Max-Forwards: 3",
+            "Accept: text/html", "X-Forwarded: a", "Proxy-Other: b",
+        ]
+        #expect(try kept(lines.joined(separator: "\r\n")) == lines)
+    }
+
+    @Test(
+        "Rule 1: names that fold to one of ours are dropped, whatever their spelling and the peer",
+        arguments: [
+            "X-API-TOKEN", "x-api-token", "X_API_TOKEN", "X.Api.Token", "X-Api_Token", "x~api!token", "x`api'token",
+            "Authorization", "AUTHORIZATION", "authorization", "aUtHoRiZaTiOn", "Proxy-Authorization",
+            "proxy_authorization", "Proxy.Authorization",
+        ])
+    func folding(name: String) throws {
+        for isTrusted in [false, true] {
+            #expect(try kept("A: b", "\(name): stolen", "C: d", isTrusted: isTrusted) == ["A: b", "C: d"])
+        }
+    }
+
+    @Test(
+        "Rule 1: names that only look alike pass",
+        arguments: ["XAPITOKEN", "X-API-TOKENS", "X--API-TOKEN", "X-API-TOKE"])
+    func lookalikes(name: String) throws {
+        #expect(try kept("\(name): a") == ["\(name): a"])
+    }
+
+    @Test("Rule 2: what may be injected is dropped by a policy that knows of no route: on public routes too")
+    func publicRoutes() throws {
+        #expect(try kept("X-API-TOKEN: guessed", "Authorization: Bearer mine").isEmpty)
+        let bare = RequestHeaderPolicy(injectable: [], cookie: SessionCookie(CookiePlan()))
+        var head = try RequestHead.with("Authorization: Bearer mine", "X-API-TOKEN: a")
+        _ = bare.mark(&head, isTrusted: true)
+        #expect(head.kept == ["X-API-TOKEN: a"])
+    }
+
+    @Test("Rule 2: a field that the gateway knows is dropped as well if it may be injected")
+    func knownInjectable() throws {
+        let policy = RequestHeaderPolicy(injectable: ["Content-Type"], cookie: SessionCookie(CookiePlan()))
+        var head = try RequestHead.with("Content-Type: a", "content_type: b", "Accept: c")
+        _ = policy.mark(&head, isTrusted: true)
+        #expect(head.kept == ["Accept: c"])
+    }
+
+    @Test("Rule 3: Connection takes away the client's own fields only; what is set comes afterwards")
+    func namedAway() throws {
+        #expect(
+            try kept(
+                "Connection: authorization, x-api-token, cookie,X-Mine", "Connection: accept", "Accept: a", "x-mine: b",
+                "Cookie: a=b", "Authorization: c", "X-Kept: d") == ["X-Kept: d"])
+    }
+
+    @Test("Rule 3: Connection cannot take a body's length away, or the body would be read as the next request")
+    func lengthCannotBeNamedAway() throws {
+        #expect(try kept("Connection: Content-Length, a", "content-length: 5", "A: b") == ["content-length: 5"])
+    }
+
+    @Test("Rule 3: our cookie is read and taken out although Connection names it")
+    func cookieNamedAway() throws {
+        let head = try RequestHead.with(
+            "Connection: cookie", "Cookie: __Host-cloakroom=\(String(repeating: "A", count: 43))")
+        guard case .ticket = SessionCookie(CookiePlan()).read(head) else {
+            Issue.record("the ticket is not read")
+            return
+        }
+        #expect(try kept("Connection: cookie", "Cookie: __Host-cloakroom=a; b=c").isEmpty)
+    }
+
+    @Test(
+        "RFC 9110 §7.6.1: what ends at this hop is dropped",
+        arguments: [
+            "Connection: close", "Keep-Alive: timeout=5", "Proxy-Connection: keep-alive", "TE: trailers", "Trailer: A",
+            "Transfer-Encoding: chunked", "Upgrade: h2c", "HTTP2-Settings: AA", "Proxy-Authenticate: Basic",
+            "Proxy-Authentication-Info: a", "Proxy-Authorization: Basic YQ==",
+        ])
+    func hopByHop(line: String) throws {
+        for isTrusted in [false, true] {
+            #expect(try kept(line, "A: b", isTrusted: isTrusted) == ["A: b"])
+        }
+    }
+
+    @Test("RFC 9112 §9.3: what Connection says is told")
+    func connectionOptions() throws {
+        #expect(try marks("A: b").connection == ConnectionOptions())
+        #expect(try marks("Connection: Close").connection.hasClose)
+        #expect(try marks("Connection: a ,, KEEP-ALIVE").connection.hasKeepAlive)
+        let both = try marks("Connection: keep-alive", "Connection: x,close").connection
+        #expect(both.hasClose && both.hasKeepAlive)
+        #expect(!both.persists(minorVersion: 1))
+        #expect(try !marks("Connection: closed").connection.hasClose)
+        #expect(ConnectionOptions().persists(minorVersion: 1))
+        #expect(!ConnectionOptions().persists(minorVersion: 0))
+        #expect(try marks("Connection: keep-alive").connection.persists(minorVersion: 0))
+        #expect(ConnectionOptions.read(try RequestHead.with("Connection: close")).hasClose)
+    }
+
+    @Test(
+        "Rule 7: what a stranger says about who it forwards for is dropped, in any spelling; a trusted peer's stands",
+        arguments: [
+            "Forwarded: for=1.2.3.4", "Via: 1.1 a", "X-Forwarded-For: 1.2.3.4", "X-Forwarded-Proto: https",
+            "X-Forwarded-Host: evil", "X-Forwarded-Port: 1", "X-Forwarded-Server: a", "X-Real-IP: 1.2.3.4",
+            "x_forwarded_for: 1.2.3.4", "X.Forwarded.Host: evil", "X_Real_IP: 1.2.3.4", "X-Forwarded-Prefix: /a",
+            "X-Forwarded-User: admin", "x_forwarded_access_token: a", "X-Forwarded-: a",
+        ])
+    func forwarding(line: String) throws {
+        #expect(try kept(line, "A: b") == ["A: b"])
+        #expect(try kept(line, "A: b", isTrusted: true) == [line, "A: b"])
+    }
+
+    @Test("Rule 7: whether a trusted peer's word about protocol and host stands is told")
+    func keptForwarding() throws {
+        let lines = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: a"
+        let trusted = try marks(lines, isTrusted: true)
+        #expect(trusted.keepsForwardedProto && trusted.keepsForwardedHost)
+        let stranger = try marks(lines)
+        #expect(!stranger.keepsForwardedProto && !stranger.keepsForwardedHost)
+        // One that is named away does not stand.
+        #expect(try !marks("Connection: x-forwarded-proto", lines, isTrusted: true).keepsForwardedProto)
+    }
+
+    @Test(
+        "Fields that are written anew are dropped, a trusted peer's too",
+        arguments: ["Host: a", "X-Request-Id: a", "traceparent: a", "tracestate: a"])
+    func writtenAnew(line: String) throws {
+        #expect(try kept(line).isEmpty)
+        #expect(try kept(line, isTrusted: true).isEmpty)
+    }
+
+    @Test(
+        "Other spellings of what frames a message, and CGI's name for a proxy to use, are dropped",
+        arguments: [
+            "Content_Length: 0", "Transfer_Encoding: chunked", "transfer.encoding: chunked", "Proxy: http://evil",
+        ])
+    func framingLookalikes(line: String) throws {
+        #expect(try kept(line, "Content-Length: 5") == ["Content-Length: 5"])
+        #expect(try kept(line, isTrusted: true).isEmpty)
+    }
+
+    @Test("Rule 12: a client's own bearer never reaches the upstream")
+    func clientBearer() throws {
+        #expect(try kept("Authorization: Bearer abc", "authorization: Bearer abc", "A: b") == ["A: b"])
+    }
+
+    @Test("Where our cookie is, all Cookie fields are dropped to be written again without it")
+    func cookies() throws {
+        #expect(try kept("Cookie: a=b", "Cookie: __Host-cloakroom=x; c=d", "A: b") == ["A: b"])
+        #expect(try marks("Cookie: a=b", "Cookie: __Host-cloakroom=x").hasOurCookie)
+        #expect(try !marks("Cookie: a=b; __Host-cloakroomx=y").hasOurCookie)
+    }
+
+    @Test(
+        "RFC 9110 §10.1.1: 100-continue is the one expectation that is known",
+        arguments: [
+            ("A: b", .none), ("Expect: 100-continue", .continue), ("Expect: 100-Continue", .continue),
+            ("Expect: 100-continued", .unknown), ("Expect:", .unknown), ("Expect: a", .unknown),
+            ("Expect: 100-continue, a", .unknown), ("Expect: a\r\nExpect: 100-continue", .unknown),
+            ("Expect: 100-continue\r\nExpect: a", .unknown),
+            ("Expect: 100-continue\r\nExpect: 100-continue", .continue),
+        ] as [(String, RequestHeaderPolicy.Expectation)])
+    func expectation(lines: String, expected: RequestHeaderPolicy.Expectation) throws {
+        #expect(try marks(lines).expectation == expected)
+    }
+}

@@ -1,0 +1,71 @@
+import CloakroomCore
+import CloakroomWire
+import Testing
+
+@Suite("Which fields of a response go back")
+struct ResponseHeaderPolicyTests {
+    private let policy = ResponseHeaderPolicy(cookie: SessionCookie(CookiePlan()))
+
+    private func mark(_ lines: String...) throws -> (kept: [String], marks: ResponseHeaderPolicy.Marks) {
+        var head = try ResponseHead.with(lines.joined(separator: "\r\n"))
+        let marks = policy.mark(&head)
+        return (head.kept, marks)
+    }
+
+    @Test("What has nothing to do with the gateway passes as it is")
+    func untouched() throws {
+        let lines = [
+            "Content-Type: a", "Content-Length: 2", "ETag: \"a\"", "Set-Cookie: a=b", "Server: c", "Via: 1.1 d",
+        ]
+        #expect(try mark(lines.joined(separator: "\r\n")).kept == lines)
+    }
+
+    @Test("RFC 9110 §7.6.1: what ends at this hop is dropped, and what Connection names")
+    func hopByHop() throws {
+        let result = try mark(
+            "Connection: close, x-a", "X-A: b", "Keep-Alive: a", "Transfer-Encoding: chunked", "Upgrade: h2c",
+            "Trailer: a",
+            "Proxy-Authenticate: Basic", "Proxy-Connection: close", "TE: a", "X-B: c")
+        #expect(result.kept == ["X-B: c"])
+        #expect(result.marks.connection.hasClose)
+    }
+
+    @Test("Connection cannot take a body's length away")
+    func lengthCannotBeNamedAway() throws {
+        let result = try mark("Connection: content-length", "Content-Length: 5")
+        #expect(result.kept == ["Content-Length: 5"])
+        #expect(result.marks.hasContentLength)
+    }
+
+    @Test(
+        "Rule 29: an upstream may not set or clear our cookie",
+        arguments: [
+            "__Host-cloakroom=abc", "__Host-cloakroom=abc; Path=/; Secure", "__Host-cloakroom=; Max-Age=0",
+            "__Host-cloakroom", "__Host-cloakroom;Path=/", " \t__Host-cloakroom\t = abc", "__Host-cloakroom ;a",
+            "=__Host-cloakroom=abc", " = __Host-cloakroom=abc", "=__Host-cloakroom",
+        ])
+    func ourCookie(value: String) throws {
+        #expect(try mark("Set-Cookie: \(value)", "set-cookie: \(value)", "A: b").kept == ["A: b"])
+    }
+
+    @Test(
+        "Rule 29: cookies of other names pass",
+        arguments: [
+            "__Host-cloakroomx=a", "_Host-cloakroom=a", "__host-cloakroom=a", "a=__Host-cloakroom",
+            "a=b; __Host-cloakroom=c",
+            "x__Host-cloakroom=a", "=",
+        ])
+    func otherCookies(value: String) throws {
+        #expect(try mark("Set-Cookie: \(value)").kept == ["Set-Cookie: \(value)"])
+    }
+
+    @Test("Rule 30: whether the upstream said who may cache the answer is told")
+    func marks() throws {
+        let nothing = try mark("A: b").marks
+        #expect(nothing == ResponseHeaderPolicy.Marks())
+        let all = try mark("Date: a", "Cache-Control: public", "Vary: b", "Content-Length: 0").marks
+        #expect(all.hasDate && all.hasCacheControl && all.hasVary && all.hasContentLength)
+        // A field that ends here says nothing to the client.
+        #expect(try !mark("Connection: cache-control, vary", "Cache-Control: public", "Vary: *").marks.hasCacheControl)
+    }
+}

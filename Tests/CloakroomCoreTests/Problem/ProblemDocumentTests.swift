@@ -1,0 +1,79 @@
+import CloakroomCore
+import CloakroomWire
+import Foundation
+import Testing
+
+@Suite("Problem documents")
+struct ProblemDocumentTests {
+    private func members(_ problem: Problem, id: String = "0123") throws -> [String: Any] {
+        let document = ProblemDocument(problem)
+        let bytes = document.prefix + Array(id.utf8) + document.suffix
+        return try #require(try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
+    }
+
+    @Test("RFC 9457 §3.1: a document has all members", arguments: ProblemCode.allCases)
+    func allMembers(code: ProblemCode) throws {
+        let members = try members(Problem(code))
+        #expect(members["type"] as? String == "urn:cloakroom:problem:\(code.rawValue)")
+        #expect(members["status"] as? Int == code.status)
+        #expect(members["title"] as? String == Problem(code).title)
+        #expect(members["detail"] as? String == code.defaultDetail)
+        #expect(members["code"] as? String == code.rawValue)
+        #expect(members["request_id"] as? String == "0123")
+        #expect(members["reason"] == nil)
+        #expect(members.count == 6)
+    }
+
+    @Test("A 401 says why", arguments: UnauthorizedReason.allCases)
+    func reasons(reason: UnauthorizedReason) throws {
+        #expect(try members(Problem(.unauthorized, reason: reason))["reason"] as? String == reason.rawValue)
+    }
+
+    @Test("Status, sentence and time to try again can be given")
+    func given() throws {
+        let problem = Problem(.unreachable, status: 504, detail: "Later.", retryAfter: 7)
+        let members = try members(problem)
+        #expect(members["status"] as? Int == 504)
+        #expect(members["title"] as? String == "Gateway Timeout")
+        #expect(members["detail"] as? String == "Later.")
+        #expect(problem.retryAfter == 7)
+    }
+
+    @Test(
+        "RFC 8259 §7: a sentence stays the sentence that it was, whatever is in it",
+        arguments: [
+            "", "a\"b", "\",\"code\":\"x", "\\", "\\\"", "a\u{0}b", "\r\n\t", "\u{1f}\u{7f}", "ä€😀", "e\u{301}",
+            "\u{2028}",
+            "</script>", "{}",
+        ])
+    func hostileDetails(detail: String) throws {
+        let members = try members(Problem(.unknown, detail: detail))
+        #expect((members["detail"] as? String)?.utf8.elementsEqual(detail.utf8) == true)
+        #expect(members["code"] as? String == "unknown")
+        let document = ProblemDocument(Problem(.unknown, detail: detail))
+        #expect((document.prefix + document.suffix.dropLast()).allSatisfy { $0 >= 0x20 && $0 != 0x7f })
+    }
+
+    @Test("Every code has a status of an error with a title, and a sentence", arguments: ProblemCode.allCases)
+    func codes(code: ProblemCode) {
+        #expect((400..<600).contains(code.status))
+        #expect(Problem(code).title != "Error")
+        #expect(code.defaultDetail.hasSuffix("."))
+        #expect(code.rawValue.utf8.allSatisfy { (0x61...0x7a).contains($0) || $0 == UInt8(ascii: "_") })
+    }
+
+    @Test(
+        "RFC 9110 §15: a message that was refused on the wire has the status of its mistake",
+        arguments: WireError.allCases)
+    func wireErrors(error: WireError) {
+        let expected =
+            switch error {
+            case .headTooLarge, .tooManyFields: 431
+            case .targetTooLong: 414
+            case .unknownCoding: 501
+            case .version: 505
+            default: 400
+            }
+        #expect(Problem(error).status == expected)
+    }
+}

@@ -1,0 +1,51 @@
+@testable import CloakroomCore
+
+/// Says what a route table must say, in the plainest way: every route is looked at, and the most specific one that fits
+/// path and method wins, compared segment by segment from the left.
+struct ReferenceMatcher {
+    let routes: [Route]
+
+    enum Answer: Equatable {
+        case route(Int)
+        case notFound
+        case methodNotAllowed(Set<String>)
+    }
+
+    func match(_ method: String, _ path: String) -> Answer {
+        let segments = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+        let fitting = routes.indices.filter { Self.fits(routes[$0].pattern, segments) }
+        let serving = fitting.filter { Self.methods(of: routes[$0]).contains(method) }
+        let best = serving.max {
+            Self.rank(routes[$0].pattern).lexicographicallyPrecedes(Self.rank(routes[$1].pattern))
+        }
+        if let best { return .route(best) }
+        let allowed = Set(fitting.flatMap { Self.methods(of: routes[$0]) })
+        return allowed.isEmpty ? .notFound : .methodNotAllowed(allowed)
+    }
+
+    static func methods(of route: Route) -> [String] {
+        route.methods + (route.methods.contains("GET") ? ["HEAD"] : [])
+    }
+
+    private static func fits(_ pattern: PathPattern, _ segments: [String]) -> Bool {
+        for (index, segment) in pattern.segments.enumerated() {
+            guard index < segments.count else { return false }
+            switch segment {
+            case .rest: return segments[index...].joined(separator: "/") != ""
+            case .parameter: if segments[index].isEmpty { return false }
+            case .literal(let text): if segments[index] != text { return false }
+            }
+        }
+        return pattern.segments.count == segments.count
+    }
+
+    private static func rank(_ pattern: PathPattern) -> [Int] {
+        pattern.segments.map { segment in
+            switch segment {
+            case .literal: 3
+            case .parameter: 2
+            case .rest: 1
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+import CloakroomCore
+import CloakroomWire
+import Testing
+
+@Suite("A request's target")
+struct RequestTargetTests {
+    private struct Parts: Equatable {
+        var path: String
+        var query = ""
+        var authority: String?
+        var isRewritten = false
+    }
+
+    private func parts(_ text: String) throws(TargetRefusal) -> Parts {
+        let bytes = Array(text.utf8)
+        var scratch = Array("left from before".utf8)
+        let target = try RequestTarget.parse(bytes.span, scratch: &scratch)
+        func part(_ range: ByteRange) -> String { String(decoding: bytes[range.start..<range.end], as: UTF8.self) }
+        return Parts(
+            path: target.isPathRewritten ? String(decoding: scratch, as: UTF8.self) : part(target.path),
+            query: part(target.query), authority: target.authority.map(part), isRewritten: target.isPathRewritten)
+    }
+
+    private func refusal(_ text: String) -> TargetRefusal? {
+        do throws(TargetRefusal) {
+            _ = try parts(text)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test(
+        "RFC 9112 §3.2.1: a path in its normal form stays as it is",
+        arguments: ["/", "/a", "/a/", "/a/b.c", "/...", "/.a", "/a.", "/..a", "/~a-_!$&'()*+,=:@", "/*"])
+    func plain(path: String) throws {
+        #expect(try parts(path) == Parts(path: path))
+    }
+
+    @Test("Rule 4: the query is no part of the path, and passes as it is")
+    func query() throws {
+        #expect(try parts("/videos/1?p=/episodes") == Parts(path: "/videos/1", query: "?p=/episodes"))
+        #expect(try parts("/videos/1?/../episodes") == Parts(path: "/videos/1", query: "?/../episodes"))
+        #expect(try parts("/a?%2e%2E/;\\//?%zz") == Parts(path: "/a", query: "?%2e%2E/;\\//?%zz"))
+        #expect(try parts("/?") == Parts(path: "/", query: "?"))
+        #expect(try parts("/%41?%41") == Parts(path: "/A", query: "?%41", isRewritten: true))
+    }
+
+    @Test("Rule 5: # and %23 in the path are refused", arguments: ["/a#b", "/#", "/a%23b", "/%23", "/a#?b"])
+    func fragment(text: String) {
+        #expect(refusal(text) == .fragment)
+    }
+
+    @Test("Rule 5: # in the query is refused; %23 in it is data that decides nothing, and passes")
+    func fragmentInQuery() throws {
+        #expect(refusal("/a?b#c") == .fragment)
+        #expect(refusal("/a?#") == .fragment)
+        #expect(try parts("/a?b=%23") == Parts(path: "/a", query: "?b=%23"))
+    }
+
+    @Test(
+        "Rule 6: what could be read in two ways is refused",
+        arguments: [
+            ("/..", .dotSegment), ("/.", .dotSegment), ("/../", .dotSegment), ("/a/../b", .dotSegment),
+            ("/a/./b", .dotSegment), ("/a/..", .dotSegment), ("/a/.", .dotSegment), ("/a/..?b", .dotSegment),
+            ("/%2e", .dotSegment), ("/%2E%2e", .dotSegment), ("/.%2e/a", .dotSegment), ("/a%2eb", .dotSegment),
+            ("//", .emptySegment), ("//a", .emptySegment), ("/a//b", .emptySegment), ("/a//", .emptySegment),
+            ("/a///?b", .emptySegment), ("http://a//b", .emptySegment),
+            ("/a%2fb", .separator), ("/a%2Fb", .separator), ("/a%5cb", .separator), ("/a%5Cb", .separator),
+            ("/a\\b", .separator), ("/\\..\\a", .separator), ("/a;b", .separator), ("/a;", .separator),
+            ("/a%3bb", .separator), ("/a%3Bb", .separator), ("/a%00", .separator),
+            ("/%", .percentEncoding), ("/%2", .percentEncoding), ("/%2?e", .percentEncoding),
+            ("/%zz", .percentEncoding), ("/%+1", .percentEncoding), ("/% 1", .character), ("/%%41", .percentEncoding),
+            ("/%u0041", .percentEncoding), ("/%2/e", .percentEncoding),
+            ("/ä", .character), ("/a\u{0}", .character), ("/a b", .character), ("/a\tb", .character),
+            ("/a\r\nb", .character), ("/a\u{7f}", .character), ("/%0d%0a", .character), ("/%7f", .character),
+            ("/%01", .character), ("/a<b", .character), ("/a\"b", .character), ("/a[1]", .character),
+            ("/a{b}", .character), ("/a^b", .character), ("/a`b", .character), ("/a|b", .character),
+            ("/?ä", .character), ("/?a b", .character), ("/?\u{0}", .character), ("/?\r\n", .character),
+        ] as [(String, TargetRefusal)])
+    func refused(text: String, expected: TargetRefusal) {
+        #expect(refusal(text) == expected)
+    }
+
+    @Test(
+        "Rule 6: there is one normal form: what needs no encoding is decoded, the rest is in upper case",
+        arguments: [
+            ("/%61%5A%30", "/aZ0"), ("/%2d%5f%7e", "/-_~"), ("/a%20b", "/a%20b"), ("/%c3%a4", "/%C3%A4"),
+            ("/a%3fb", "/a%3Fb"), ("/%25", "/%25"), ("/%252e", "/%252e"), ("/%25%32%65", "/%252e"),
+            ("/%40%3a", "/%40%3A"), ("/%2b", "/%2B"), ("/x/%41/", "/x/A/"),
+        ])
+    func normalForm(text: String, path: String) throws {
+        #expect(try parts(text) == Parts(path: path, isRewritten: true))
+    }
+
+    @Test("Rule 6: the normal form of a normal form is itself")
+    func normalFormIsStable() throws {
+        for value in UInt8.min...UInt8.max {
+            let digits = (value < 16 ? "0" : "") + String(value, radix: 16)
+            let forms = ["/a%\(digits)b", "/a%\(digits.uppercased())b"].map { try? parts($0).path }
+            #expect(forms[0] == forms[1])
+            guard let form = forms[0] else { continue }
+            #expect(try parts(form).path == form)
+        }
+    }
+
+    @Test("RFC 9112 §3.2.2: an absolute form gives its authority, its path and its query")
+    func absoluteForm() throws {
+        #expect(try parts("http://a/b?c") == Parts(path: "/b", query: "?c", authority: "a"))
+        #expect(try parts("HTTPS://a.b:443/") == Parts(path: "/", authority: "a.b:443"))
+        #expect(try parts("http://a") == Parts(path: "", authority: "a"))
+        #expect(try parts("http://a?b") == Parts(path: "", query: "?b", authority: "a"))
+        #expect(try parts("http://[::1]:80/a") == Parts(path: "/a", authority: "[::1]:80"))
+        #expect(try parts("http://a/%41") == Parts(path: "/A", authority: "a", isRewritten: true))
+        #expect(refusal("http://a/../b") == .dotSegment)
+        #expect(refusal("http://a/b#c") == .fragment)
+    }
+
+    @Test("RFC 9112 §3.2.4: the asterisk stands alone")
+    func asterisk() throws {
+        var scratch: [UInt8] = []
+        let asterisk = try RequestTarget.parse(Array("*".utf8).span, scratch: &scratch)
+        let path = try RequestTarget.parse(Array("/*".utf8).span, scratch: &scratch)
+        #expect(asterisk.isAsterisk)
+        #expect(!path.isAsterisk)
+        #expect(refusal("*a") == .malformed)
+        #expect(refusal("**") == .malformed)
+    }
+
+    @Test(
+        "Rule 14: what is neither a path nor an address is refused, the authority form of CONNECT too",
+        arguments: [
+            "", "a", "a/b", "a:443", "example.com:443", "?a", "ftp://a/", "http:/a", "http:a", "httpx://a", "http", "h",
+            "://a",
+        ])
+    func malformed(text: String) {
+        #expect(refusal(text) == .malformed)
+    }
+
+    @Test(
+        "RFC 9110 §7.2: an authority is a host with or without a port",
+        arguments: [
+            "a", "a.b-c_d~e", "a:80", "a:", "1.2.3.4:65535", "[::1]", "[::ffff:1.2.3.4]:80", "xn--bcher-kva.example",
+        ])
+    func goodAuthority(text: String) {
+        let isValid = Authority.isValid(Array(text.utf8).span)
+        #expect(isValid)
+        #expect(refusal("http://\(text)/") == nil)
+    }
+
+    @Test(
+        "RFC 9110 §4.2.4, §7.2: an authority has no user, is no list and not empty",
+        arguments: [
+            "", ":80", "a@b", "a:b@c", "a,b", "a b", "a:80:80", "a:x", "a:123456", "a:-1", "[::1", "[]", "[:]", "::1",
+            "[::1]a", "[::1%25eth0]", "[a.b]x", "a%41", "ä", "a\u{0}", "a\\b", "a#b",
+            String(repeating: "a", count: 256),
+        ])
+    func badAuthority(text: String) {
+        let isValid = Authority.isValid(Array(text.utf8).span)
+        #expect(!isValid)
+        #expect(refusal("http://\(text)/") == .authority)
+    }
+}

@@ -1,0 +1,95 @@
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("Conflicts between routes")
+struct RouteConflictTests {
+    private func conflicts(_ lines: [String], accounts: AccountsPlan = AccountsPlan()) throws -> [RouteConflict] {
+        let routes = try lines.map { line in
+            let parts = line.split(separator: " ")
+            return Route(
+                name: line, methods: parts[0].split(separator: ",").map(String.init),
+                pattern: try PathPattern(String(parts[1])), requiresAuthorization: false)
+        }
+        return RouteTable.conflicts(in: routes, accounts: accounts)
+    }
+
+    @Test(
+        "The same path and method twice is told, with the name of the other route",
+        arguments: [
+            ["GET /a", "GET /a"], ["GET /{a}", "GET /{b}"], ["GET /a/*", "GET /a/*"], ["GET,POST /a", "PUT,POST /a"],
+            ["GET /a", "HEAD /a"], ["GET /", "GET /"], ["GET /{a}/b", "GET /{c}/b"],
+        ])
+    func same(lines: [String]) throws {
+        let found = try conflicts(lines)
+        #expect(found.count == 1)
+        #expect(found.first?.route == 1)
+        #expect(found.first?.other == 0)
+        #expect(found.first?.message.contains("is served by route \"\(lines[0])\" already") == true)
+    }
+
+    @Test(
+        "Two paths of which neither is more specific are told",
+        arguments: [
+            ["GET /a/{x}", "GET /{y}/b"], ["GET /{x}/b", "GET /a/*"], ["GET /{x}/b/*", "GET /a/{y}/c"],
+        ])
+    func overlapping(lines: [String]) throws {
+        for lines in [lines, lines.reversed()] {
+            let found = try conflicts(lines)
+            #expect(found.count == 1)
+            #expect(found.first?.message.contains("neither is more specific") == true)
+        }
+    }
+
+    @Test(
+        "What is clear is no conflict",
+        arguments: [
+            ["GET /a", "POST /a"], ["GET /a", "GET /b"], ["GET /a", "GET /a/"], ["GET /a", "GET /{x}"],
+            ["GET /a", "GET /*"], ["GET /{x}", "GET /*"], ["GET /a/*", "GET /a/"], ["GET /a/*", "GET /a"],
+            ["GET /a/{x}", "GET /a/*"], ["GET /a/{x}", "POST /{y}/b"], ["GET /a/{x}", "GET /b/{x}"],
+            ["GET /{x}/a", "GET /{x}/b"], ["GET /{x}/*", "GET /a/{y}"], ["GET /", "GET /*"], ["GET /", "GET /{x}"],
+            ["GET /a/", "GET /a/{x}"], ["GET /authx", "GET /{auth}"], [],
+        ])
+    func none(lines: [String]) throws {
+        #expect(try conflicts(lines).isEmpty)
+        #expect(try conflicts(lines.reversed()).isEmpty)
+    }
+
+    @Test(
+        "A route at or below the gateway's own prefix is told, whatever its method",
+        arguments: ["GET /auth", "PUT /auth", "GET /auth/", "GET /auth/refresh", "GET /auth/*", "GET /auth/{x}/y"])
+    func ownPrefix(line: String) throws {
+        let found = try conflicts([line])
+        #expect(found.count == 1)
+        #expect(found.first?.other == nil)
+        #expect(found.first?.message.contains("lies under /auth, which the gateway answers itself") == true)
+        #expect(try conflicts([line], accounts: AccountsPlan(upstream: nil)).isEmpty)
+        #expect(try conflicts([line], accounts: AccountsPlan(prefix: "/login")).isEmpty)
+    }
+
+    @Test("All conflicts are told at once")
+    func all() throws {
+        let found = try conflicts(["GET /a", "GET /a", "GET /auth", "GET /a"])
+        #expect(found.map(\.route) == [1, 2, 3, 3])
+        #expect(found.map(\.other) == [0, nil, 0, 1])
+    }
+
+    @Test("How two patterns lie to each other reads the same from both sides")
+    func symmetry() throws {
+        let patterns = try ["/", "/a", "/a/", "/{x}", "/*", "/a/{x}", "/{x}/b", "/a/*", "/{x}/*", "/a/b"].map {
+            try PathPattern($0)
+        }
+        for left in patterns {
+            #expect(left.relation(to: left) == .same)
+            for right in patterns {
+                let expected: PathPattern.Relation =
+                    switch right.relation(to: left) {
+                    case .moreSpecific: .lessSpecific
+                    case .lessSpecific: .moreSpecific
+                    case let other: other
+                    }
+                #expect(left.relation(to: right) == expected, "\(left) \(right)")
+            }
+        }
+    }
+}

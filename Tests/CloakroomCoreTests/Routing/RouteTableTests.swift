@@ -1,0 +1,208 @@
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("The route table")
+struct RouteTableTests {
+    private static let noAccounts = AccountsPlan(upstream: nil)
+
+    private func route(_ methods: String, _ path: String) throws -> Route {
+        Route(
+            name: "\(methods) \(path)", methods: methods.split(separator: ",").map(String.init),
+            pattern: try PathPattern(path), requiresAuthorization: true)
+    }
+
+    private func table(_ lines: [String], accounts: AccountsPlan = noAccounts) throws -> RouteTable {
+        let routes = try lines.map { line in
+            let parts = line.split(separator: " ")
+            return try route(String(parts[0]), String(parts[1]))
+        }
+        return RouteTable(routes: routes, accounts: accounts)
+    }
+
+    /// What a request meets, as text: the route's name, or what else.
+    private func match(_ table: RouteTable, _ method: String, _ path: String) -> String {
+        switch table.match(method: Array(method.utf8).span, path: Array(path.utf8).span) {
+        case .route(let index): table.routes[index].name
+        case .own(let endpoint): "\(endpoint)"
+        case .notFound: "404"
+        case .methodNotAllowed(let allow): "405 \(allow)"
+        }
+    }
+
+    private static let lines = [
+        "GET /", "GET,POST /episodes", "GET /videos/{id}", "PUT /videos/new", "GET /videos/new/{part}",
+        "DELETE /videos/{id}/{part}", "GET /files/*", "GET /files/{name}", "GET /files/index/", "POST /*",
+        "REPORT /report",
+    ]
+
+    private static let expectations: [(String, String, String)] = [
+        ("GET", "/", "GET /"),
+        ("GET", "/episodes", "GET,POST /episodes"),
+        ("POST", "/episodes", "GET,POST /episodes"),
+        ("HEAD", "/episodes", "GET,POST /episodes"),
+        ("GET", "/episodes/", "405 POST"),
+        ("GET", "/Episodes", "405 POST"),
+        ("get", "/episodes", "405 GET, HEAD, POST"),
+        ("DELETE", "/episodes", "405 GET, HEAD, POST"),
+        ("BREW", "/episodes", "405 GET, HEAD, POST"),
+        ("", "/episodes", "405 GET, HEAD, POST"),
+        ("GET", "/videos/1", "GET /videos/{id}"),
+        ("GET", "/videos/new", "GET /videos/{id}"),
+        ("PUT", "/videos/new", "PUT /videos/new"),
+        ("PUT", "/videos/1", "405 GET, HEAD, POST"),
+        ("PATCH", "/videos/new", "405 GET, HEAD, POST, PUT"),
+        ("GET", "/videos/", "405 POST"),
+        ("GET", "/videos/new/a", "GET /videos/new/{part}"),
+        ("DELETE", "/videos/new/a", "DELETE /videos/{id}/{part}"),
+        ("GET", "/videos/1/a", "405 POST, DELETE"),
+        ("GET", "/files/a", "GET /files/{name}"),
+        ("GET", "/files/a/b", "GET /files/*"),
+        ("GET", "/files/a/", "GET /files/*"),
+        ("GET", "/files/index/", "GET /files/index/"),
+        ("GET", "/files/index", "GET /files/{name}"),
+        ("GET", "/files/", "405 POST"),
+        ("POST", "/anything/at/all", "POST /*"),
+        ("POST", "/files/a", "POST /*"),
+        ("POST", "/", "405 GET, HEAD"),
+        ("REPORT", "/report", "REPORT /report"),
+        ("GET", "/report", "405 POST, REPORT"),
+        ("GET", "", "404"),
+        ("GET", "episodes", "404"),
+    ]
+
+    @Test("Path and method lead to the most specific route, whatever the order of the routes")
+    func precedence() throws {
+        var generator = SeededGenerator(seed: 1)
+        for _ in 0..<40 {
+            let table = try table(Self.lines.shuffled(using: &generator))
+            for (method, path, expected) in Self.expectations {
+                #expect(match(table, method, path) == expected, "\(method) \(path)")
+            }
+        }
+    }
+
+    @Test("Rule 27: a path that is not listed is not served, nor is a method")
+    func unlisted() throws {
+        let table = try table(["GET /episodes", "GET /videos/{id}"])
+        for path in [
+            "/", "/a", "/episodes/", "/episodes/1", "/episode", "/episodess", "/videos", "/videos/", "/videos/1/2",
+        ] {
+            #expect(match(table, "GET", path) == "404", "\(path)")
+        }
+        #expect(match(table, "POST", "/videos/1") == "405 GET, HEAD")
+        #expect(match(try self.table([]), "GET", "/") == "404")
+    }
+
+    @Test("A HEAD route of its own goes before the one that GET brings")
+    func ownHead() throws {
+        let table = try table(["GET /{a}", "HEAD /a"])
+        #expect(match(table, "HEAD", "/a") == "HEAD /a")
+        #expect(match(table, "HEAD", "/b") == "GET /{a}")
+        #expect(match(table, "GET", "/a") == "GET /{a}")
+    }
+
+    @Test("The gateway's own endpoints stand at their prefix", arguments: ["/auth", "/api/v1/session"])
+    func ownEndpoints(prefix: String) throws {
+        let table = try table(["GET /a"], accounts: AccountsPlan(prefix: prefix))
+        #expect(match(table, "POST", prefix) == "signIn")
+        #expect(match(table, "GET", prefix) == "whoAmI")
+        #expect(match(table, "HEAD", prefix) == "whoAmI")
+        #expect(match(table, "DELETE", prefix) == "signOut")
+        #expect(match(table, "PUT", prefix) == "405 GET, HEAD, POST, DELETE")
+        #expect(match(table, "BREW", prefix) == "405 GET, HEAD, POST, DELETE")
+        #expect(match(table, "POST", prefix + "/refresh") == "404")
+    }
+
+    @Test(
+        "Rule 18: no wide route leads to what lies at or below the prefix: the upstream's token calls stay out of reach"
+    )
+    func reserved() throws {
+        let methods = "GET,POST,PUT,DELETE,PATCH,OPTIONS,BREW"
+        let lines = [
+            "\(methods) /*", "\(methods) /{a}", "\(methods) /{a}/{b}", "\(methods) /{a}/refresh",
+            "\(methods) /auth/{a}/*",
+        ]
+        let table = try table(lines, accounts: AccountsPlan())
+        for method in methods.split(separator: ",").map(String.init) + ["HEAD", "OTHER"] {
+            for path in ["/auth/", "/auth/refresh", "/auth/revoke"] {
+                #expect(match(table, method, path) == "404", "\(method) \(path)")
+            }
+        }
+        for method in ["PUT", "PATCH", "OPTIONS", "BREW", "OTHER"] {
+            #expect(match(table, method, "/auth") == "405 GET, HEAD, POST, DELETE", "\(method)")
+        }
+        #expect(match(table, "POST", "/auth") == "signIn")
+        #expect(match(table, "POST", "/authx") == "\(methods) /{a}")
+        #expect(match(table, "POST", "/x/refresh") == "\(methods) /{a}/refresh")
+    }
+
+    @Test("Where nobody signs in, the prefix is a path like any other")
+    func noAccounts() throws {
+        let table = try table(["POST /auth", "GET /auth/x"])
+        #expect(match(table, "POST", "/auth") == "POST /auth")
+        #expect(match(table, "GET", "/auth/x") == "GET /auth/x")
+    }
+
+    @Test("Many routes are all found, and nothing else is")
+    func manyRoutes() throws {
+        let table = try table((0..<2_000).flatMap { ["GET /r\($0)/x", "GET /{a}/y\($0)"] })
+        for number in 0..<2_000 {
+            #expect(match(table, "GET", "/r\(number)/x") == "GET /r\(number)/x")
+            #expect(match(table, "GET", "/r\(number)/y\(number)") == "GET /{a}/y\(number)")
+        }
+        #expect(match(table, "GET", "/r2000/x") == "404")
+        #expect(match(table, "GET", "/r1/y2000") == "404")
+    }
+
+    @Test("More methods than fit a word are all served")
+    func manyMethods() throws {
+        let methods = (0..<80).map { "M\($0)" }
+        let table = try table(methods.map { "\($0) /a" })
+        for method in methods { #expect(match(table, method, "/a") == "\(method) /a") }
+        #expect(match(table, "M80", "/a").hasPrefix("405 M0, "))
+    }
+
+    @Test("Random tables say what a matcher says that looks at every route", arguments: UInt64(0)..<60)
+    func reference(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        let segments = ["a", "b", "{x}"]
+        var lines: Set<String> = []
+        for _ in 0..<Int.random(in: 1...14, using: &generator) {
+            var path = ""
+            for position in 0..<Int.random(in: 1...3, using: &generator) {
+                let segment = segments.randomElement(using: &generator) ?? "a"
+                path += "/" + segment.replacing("x", with: "x\(position)")
+            }
+            if Int.random(in: 0..<5, using: &generator) == 0 { path += "/*" }
+            if Int.random(in: 0..<8, using: &generator) == 0 { path = path.hasSuffix("*") ? path : path + "/" }
+            lines.insert((["GET", "POST", "GET,POST", "HEAD"].randomElement(using: &generator) ?? "GET") + " " + path)
+        }
+        var routes: [Route] = []
+        for line in lines.sorted().shuffled(using: &generator) {
+            let parts = line.split(separator: " ")
+            let route = try route(String(parts[0]), String(parts[1]))
+            // A conflict has no answer; everything else has exactly one.
+            if RouteTable.conflicts(in: routes + [route], accounts: Self.noAccounts).isEmpty { routes.append(route) }
+        }
+        let table = RouteTable(routes: routes, accounts: Self.noAccounts)
+        let reference = ReferenceMatcher(routes: routes)
+        for first in ["", "a", "b", "c"] {
+            for rest in ["", "/", "/a", "/b", "/c/", "/a/b", "/a/", "/b/a/a", "/c/c/c/", "/a/a/b"] {
+                for method in ["GET", "POST", "HEAD", "PUT"] {
+                    let path = "/" + first + (first.isEmpty ? "" : rest)
+                    let answer: ReferenceMatcher.Answer =
+                        switch table.match(method: Array(method.utf8).span, path: Array(path.utf8).span) {
+                        case .route(let index): .route(index)
+                        case .methodNotAllowed(let allow):
+                            .methodNotAllowed(Set(allow.split(separator: ", ").map(String.init)))
+                        case .notFound, .own: .notFound
+                        }
+                    #expect(
+                        answer == reference.match(method, path),
+                        "seed \(seed): \(method) \(path) in \(routes.map(\.name))")
+                }
+            }
+        }
+    }
+}

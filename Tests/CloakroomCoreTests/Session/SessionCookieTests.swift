@@ -1,0 +1,109 @@
+import CloakroomCore
+import CloakroomWire
+import NIOCore
+import Testing
+
+@Suite("The session's cookie")
+struct SessionCookieTests {
+    private static let valueA = String(repeating: "A", count: 43)
+    private static let valueB = String(repeating: "B", count: 42) + "A"
+
+    private let cookie = SessionCookie(CookiePlan(name: "sid"))
+
+    private func read(_ lines: String...) throws -> SessionCookie.Reading {
+        cookie.read(try RequestHead.with(lines.joined(separator: "\r\n")))
+    }
+
+    private func ticket(_ value: String) throws -> SessionTicket {
+        let ticket = SessionTicket(cookieValue: Array(value.utf8).span)
+        return try #require(ticket)
+    }
+
+    @Test(
+        "is found wherever it stands",
+        arguments: [
+            "Cookie: sid=#", "cookie:sid=#", "Cookie: a=b; sid=#", "Cookie: sid=#; a=b", "Cookie: a=b;sid=#;c",
+            "Cookie: a=b\r\nCookie: sid=#", "Cookie: a=b; \t sid=# ", "Cookie: sid = # ;", "Cookie: ;;sid=#;;",
+            "Cookie: a; sid=#", "Cookie: =; sid=#", "Cookie: sid=#; sid=#", "Cookie: sid=#\r\nCookie: sid=#",
+        ])
+    func found(lines: String) throws {
+        #expect(try read(lines.replacing("#", with: Self.valueA)) == .ticket(ticket(Self.valueA)))
+    }
+
+    @Test(
+        "is not found under a name that only looks alike",
+        arguments: [
+            "A: b", "Cookie:", "Cookie: a=b", "Cookie: sidx=#", "Cookie: xsid=#", "Cookie: SID=#", "Cookie: si=#",
+            "Cookie: a=sid=#", "Cookie: a=b, sid=#", "Cookie: =sid=#", "Cookie: \"sid\"=#", "Cookie: s id=#",
+            "X-Cookie: sid=#",
+            "Cookie: $Version=1; $sid=#", "Cookie: ;", "Cookie: =",
+        ])
+    func absent(lines: String) throws {
+        #expect(try read(lines.replacing("#", with: Self.valueA)) == .absent)
+    }
+
+    @Test(
+        "Rules 14 and 20: what cannot be a ticket is no session",
+        arguments: [
+            "sid", "sid=", "sid=;", "sid=a", "sid=\"#\"", "sid=#A", "sid=#=", "sid=# A", "sid=#,a", "sid==#", "sid=%#",
+            "sid=ä",
+            "sid=a; sid=#", "sid=#; sid=a", "sid=#; sid",
+        ])
+    func unusable(value: String) throws {
+        #expect(try read("Cookie: " + value.replacing("#", with: Self.valueA)) == .unusable)
+    }
+
+    @Test("Two different values are no session, in one field or in two, and a third changes nothing")
+    func contradiction() throws {
+        let (one, two) = ("sid=\(Self.valueA)", "sid=\(Self.valueB)")
+        #expect(try read("Cookie: \(one); \(two)") == .unusable)
+        #expect(try read("Cookie: \(two)", "Cookie: \(one)") == .unusable)
+        #expect(try read("Cookie: \(one); \(one); \(two)") == .unusable)
+        #expect(try read("Cookie: \(one); \(two); \(one)") == .unusable)
+    }
+
+    @Test(
+        "is taken out of what is passed on; the others stay, in one field",
+        arguments: [
+            ("Cookie: sid=x", ""),
+            ("Cookie: a=b; sid=x; c=d", "Cookie: a=b; c=d"),
+            ("Cookie: sid=x; a=b", "Cookie: a=b"),
+            ("Cookie: a=b; sid=x", "Cookie: a=b"),
+            ("Cookie: a=b;c=d ;; sid=x;e", "Cookie: a=b; c=d; e"),
+            ("Cookie: sid=x\r\nCookie: a=b\r\nCookie: c=d; sid=y", "Cookie: a=b; c=d"),
+            ("Cookie: sid=x\r\nCookie: sid=y", ""),
+            ("Cookie: sid; sid=; a==; =b; c=\"d e\"", "Cookie: a==; =b; c=\"d e\""),
+            ("Cookie: sidx=1; xsid=2; SID=3; sid=4", "Cookie: sidx=1; xsid=2; SID=3"),
+        ])
+    func others(lines: String, expected: String) throws {
+        let head = try RequestHead.with(lines)
+        var buffer = ByteBuffer()
+        var hasWritten = false
+        for field in head.fields where field.name == .cookie {
+            hasWritten = cookie.writeOthers(
+                of: field, from: head.bytes.readableBytesUInt8Span, into: &buffer, hasWritten: hasWritten)
+        }
+        #expect(String(buffer: buffer) == expected)
+        #expect(hasWritten == !expected.isEmpty)
+    }
+
+    @Test("is set with the attributes that hold a browser to its prefix, and cleared with the same")
+    func attributes() throws {
+        let ticket = try ticket(Self.valueB)
+        let strict = SessionCookie(CookiePlan())
+        #expect(
+            strict.setting(ticket)
+                == "__Host-cloakroom=\(Self.valueB); Path=/; HttpOnly; Secure; SameSite=Strict")
+        #expect(strict.clearing == "__Host-cloakroom=; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=0")
+        let loopback = SessionCookie(CookiePlan(name: "sid", isSecure: false, sameSite: .lax))
+        #expect(loopback.setting(ticket) == "sid=\(Self.valueB); Path=/; HttpOnly; SameSite=Lax")
+        #expect(loopback.clearing == "sid=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0")
+    }
+
+    @Test("is taken for our own when an upstream sets what we set")
+    func recognisesItself() throws {
+        let ticket = try ticket(Self.valueA)
+        let isOurs = [cookie.setting(ticket), cookie.clearing, ""].map { cookie.isSet(by: Array($0.utf8).span) }
+        #expect(isOurs == [true, true, false])
+    }
+}

@@ -1,0 +1,215 @@
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("What becomes of one request")
+struct ExchangeStateMachineTests {
+    @Test("A request without a body: lease, send, relay, done")
+    func plainExchange() {
+        var machine = ExchangeStateMachine()
+        machine.forward(hasBody: false)
+        #expect(machine.state == .leasing(.complete))
+        #expect(machine.leased() == .send)
+        #expect(machine.responseBegan() == true)
+        #expect(machine.responseEnded() == true)
+        #expect(machine.state == .idle)
+    }
+
+    @Test("A body goes on from the lease until it ends, and not before")
+    func bodyExchange() {
+        var machine = ExchangeStateMachine()
+        machine.forward(hasBody: true)
+        #expect(!machine.takesBody)
+        #expect(machine.leased() == .send)
+        #expect(machine.takesBody)
+        #expect(machine.requestEnded() == .finishRequest)
+        #expect(!machine.takesBody)
+        #expect(machine.responseBegan() == true)
+        #expect(machine.responseEnded() == true)
+    }
+
+    @Test("An answer that ends before the request ends the exchange")
+    func earlyAnswer() {
+        var machine = ExchangeStateMachine()
+        machine.forward(hasBody: true)
+        #expect(machine.leased() == .send)
+        #expect(machine.responseBegan() == true)
+        #expect(machine.takesBody)
+        #expect(machine.responseEnded() == true)
+        #expect(machine.requestEnded() == .nothing)
+    }
+
+    @Test("A request that may be repeated is leased for anew, and one with an open body never is")
+    func retry() {
+        var machine = Self.machine(in: .sent(.complete))
+        #expect(machine.upstreamFailed(mayRetry: true) == .retry)
+        #expect(machine.state == .leasing(.complete))
+        #expect(machine.leased() == .send)
+        #expect(machine.upstreamFailed(mayRetry: false) == .answer)
+
+        var open = Self.machine(in: .sent(.open))
+        #expect(open.upstreamFailed(mayRetry: true) == .answer)
+    }
+
+    @Test("Nothing is retried once the client has part of an answer (RFC 9110 §9.2.2)")
+    func noRetryAfterHead() {
+        for body in [ExchangeStateMachine.RequestBody.open, .complete] {
+            var machine = Self.machine(in: .relaying(body))
+            #expect(machine.upstreamFailed(mayRetry: true) == .cut)
+        }
+    }
+
+    @Test("A client that goes while work is under way off the loop is not resumed")
+    func parkedAndGone() {
+        var machine = ExchangeStateMachine()
+        machine.park()
+        #expect(machine.resume() == .proceed)
+        #expect(machine.clientGone() == .record)
+        #expect(machine.resume() == .drop)
+    }
+
+    /// What each event gives in each state, and the state after it where that changes.
+    private static let table: [(ExchangeStateMachine.State, [Event: String])] = [
+        (.idle, [:]),
+        (
+            .leasing(.open),
+            [
+                .leased: "send > sent(open)", .failed: "answer", .failedSafely: "answer", .deadline: "refuse",
+                .clientGone: "cancelLease > idle",
+            ]
+        ),
+        (
+            .leasing(.complete),
+            [
+                .leased: "send > sent(complete)", .failed: "answer", .failedSafely: "answer", .deadline: "refuse",
+                .clientGone: "cancelLease > idle",
+            ]
+        ),
+        (
+            .sent(.open),
+            [
+                .requestEnded: "finishRequest > sent(complete)", .responseBegan: "true > relaying(open)",
+                .failed: "answer", .failedSafely: "answer", .deadline: "requestTimeout",
+                .clientGone: "closeUpstream > idle",
+            ]
+        ),
+        (
+            .sent(.complete),
+            [
+                .requestEnded: "finishRequest", .responseBegan: "true > relaying(complete)", .failed: "answer",
+                .failedSafely: "retry > leasing(complete)", .deadline: "responseTimeout",
+                .clientGone: "closeUpstream > idle",
+            ]
+        ),
+        (
+            .relaying(.open),
+            [
+                .requestEnded: "finishRequest > relaying(complete)", .responseEnded: "true > idle", .failed: "cut",
+                .failedSafely: "cut", .deadline: "cut", .clientGone: "closeUpstream > idle",
+            ]
+        ),
+        (
+            .relaying(.complete),
+            [
+                .requestEnded: "finishRequest", .responseEnded: "true > idle", .failed: "cut", .failedSafely: "cut",
+                .deadline: "cut", .clientGone: "closeUpstream > idle",
+            ]
+        ),
+        (.collecting, [.requestEnded: "answer", .deadline: "requestTimeout", .clientGone: "record > idle"]),
+        (.parked, [.resume: "proceed", .clientGone: "record > idle"]),
+        (.answered, [.deadline: "cut", .clientGone: "record > idle"]),
+    ]
+
+    private enum Event: CaseIterable {
+        case leased, requestEnded, responseBegan, responseEnded, failed, failedSafely, deadline, clientGone, resume
+
+        /// What an event gives where it cannot happen.
+        var nothing: String {
+            switch self {
+            case .leased: "giveBack"
+            case .responseBegan, .responseEnded: "false"
+            case .resume: "drop"
+            case .requestEnded, .failed, .failedSafely, .deadline, .clientGone: "nothing"
+            }
+        }
+
+        func happen(to machine: inout ExchangeStateMachine) -> String {
+            switch self {
+            case .leased: "\(machine.leased())"
+            case .requestEnded: "\(machine.requestEnded())"
+            case .responseBegan: "\(machine.responseBegan())"
+            case .responseEnded: "\(machine.responseEnded())"
+            case .failed: "\(machine.upstreamFailed(mayRetry: false))"
+            case .failedSafely: "\(machine.upstreamFailed(mayRetry: true))"
+            case .deadline: "\(machine.deadlineExpired())"
+            case .clientGone: "\(machine.clientGone())"
+            case .resume: "\(machine.resume())"
+            }
+        }
+    }
+
+    @Test("Every event in every state does what the table says, and nothing where it cannot happen")
+    func everyTransition() {
+        for (state, expectations) in Self.table {
+            for event in Event.allCases {
+                var machine = Self.machine(in: state)
+                #expect(machine.state == state)
+                let action = event.happen(to: &machine)
+                let parts = (expectations[event] ?? event.nothing).split(separator: " > ").map(String.init)
+                #expect(action == parts[0], "\(event) in \(state)")
+                let after = "\(machine.state)".replacing("CloakroomProxy.ExchangeStateMachine.RequestBody.", with: "")
+                let before = "\(state)".replacing("CloakroomProxy.ExchangeStateMachine.RequestBody.", with: "")
+                #expect(after == (parts.count > 1 ? parts[1] : before), "\(event) in \(state)")
+            }
+        }
+    }
+
+    @Test("Whatever happens in whatever order, an exchange is retried at most as often as it may be and can be ended")
+    func randomEvents() {
+        for seed in 1...200 as ClosedRange<UInt64> {
+            var generator = SeededGenerator(seed: seed)
+            var machine = ExchangeStateMachine()
+            for _ in 0..<100 {
+                let before = machine.state
+                switch Int.random(in: 0..<14, using: &generator) {
+                case 0 where before == .idle: machine.forward(hasBody: Bool.random(using: &generator))
+                case 1 where before == .idle: machine.collect()
+                case 2 where before == .collecting || before == .idle: machine.park()
+                case 3: machine.answered()
+                case 4: machine.finish()
+                default:
+                    guard let event = Event.allCases.randomElement(using: &generator) else { continue }
+                    let action = event.happen(to: &machine)
+                    if action == "retry" { #expect(before == .sent(.complete)) }
+                    if action == "send" { #expect(before == .leasing(.open) || before == .leasing(.complete)) }
+                    if event == .clientGone { #expect(machine.state == .idle) }
+                }
+                if machine.takesBody {
+                    #expect([.sent(.open), .relaying(.open), .collecting].contains(machine.state))
+                }
+            }
+            machine.finish()
+            #expect(machine.state == .idle)
+        }
+    }
+
+    /// A machine that came to a state in the usual way.
+    private static func machine(in state: ExchangeStateMachine.State) -> ExchangeStateMachine {
+        var machine = ExchangeStateMachine()
+        switch state {
+        case .idle: break
+        case .leasing(let body): machine.forward(hasBody: body == .open)
+        case .sent(let body):
+            machine.forward(hasBody: body == .open)
+            _ = machine.leased()
+        case .relaying(let body):
+            machine.forward(hasBody: body == .open)
+            _ = machine.leased()
+            _ = machine.responseBegan()
+        case .collecting: machine.collect()
+        case .parked: machine.park()
+        case .answered: machine.answered()
+        }
+        return machine
+    }
+}

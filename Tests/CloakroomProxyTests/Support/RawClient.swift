@@ -1,0 +1,127 @@
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// A client that sends what bytes it is given and reads answers as they come.
+final class RawClient: Sendable {
+    private struct State {
+        var unread = ByteBuffer()
+        var received = 0
+        var sent = 0
+        var isClosed = false
+    }
+
+    private let channel: any Channel
+    private let state: Recorder
+
+    private final class Recorder: Sendable {
+        let state = Mutex(State())
+    }
+
+    private init(channel: any Channel, state: Recorder) {
+        self.channel = channel
+        self.state = state
+    }
+
+    /// Connects to loopback.
+    /// - Parameter receiveBuffer: Makes the system buffer less for a client that does not read, in bytes.
+    static func connect(port: Int, receiveBuffer: Int? = nil) async throws -> RawClient {
+        let recorder = Recorder()
+        var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(Handler(recorder))
+                }
+            }
+        if let receiveBuffer {
+            bootstrap = bootstrap.channelOption(.socketOption(.so_rcvbuf), value: .init(receiveBuffer))
+        }
+        return RawClient(channel: try await bootstrap.connect(host: "127.0.0.1", port: port).get(), state: recorder)
+    }
+
+    /// Whether the other side has closed the connection.
+    var isClosed: Bool { state.state.withLock { $0.isClosed } }
+    /// How many bytes have come.
+    var received: Int { state.state.withLock { $0.received } }
+    /// How many bytes the system has taken.
+    var sent: Int { state.state.withLock { $0.sent } }
+    /// Bytes that have come and belong to no answer that was read.
+    var unread: String { state.state.withLock { String(buffer: $0.unread) } }
+
+    /// Sends text.
+    func send(_ text: String) {
+        channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
+    }
+
+    /// Sends the same bytes again and again, as fast as they are taken.
+    func stream(_ bytes: ByteBuffer, times: Int) async throws {
+        for _ in 0..<times {
+            try await channel.writeAndFlush(bytes).get()
+            state.state.withLock { $0.sent += bytes.readableBytes }
+        }
+    }
+
+    /// Stops or goes on reading.
+    func setReading(_ isReading: Bool) async throws {
+        try await channel.setOption(.autoRead, value: isReading).get()
+    }
+
+    /// The next answer, interim ones included.
+    /// - Throws: ``AnswerCut`` if the connection ends before it does.
+    func answer(isToHead: Bool = false) async throws -> Answer {
+        let box = Mutex<Answer?>(nil)
+        try await eventually("an answer") {
+            let answer = try self.state.state.withLock { state in
+                try Answer.read(&state.unread, isToHead: isToHead, isClosed: state.isClosed)
+            }
+            guard let answer else { return false }
+            box.withLock { $0 = answer }
+            return true
+        }
+        guard let answer = box.withLock({ $0 }) else { throw AnswerCut() }
+        return answer
+    }
+
+    /// Sends a request and reads its answer.
+    func exchange(_ request: String, isToHead: Bool = false) async throws -> Answer {
+        send(request)
+        return try await answer(isToHead: isToHead)
+    }
+
+    /// Waits until the other side has closed the connection.
+    func closed() async throws {
+        try await eventually("the end of the connection") { self.isClosed }
+    }
+
+    /// Goes away.
+    func close() async throws {
+        try await channel.close().get()
+    }
+
+    private final class Handler: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+
+        private let recorder: Recorder
+
+        init(_ recorder: Recorder) {
+            self.recorder = recorder
+        }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            var bytes = unwrapInboundIn(data)
+            recorder.state.withLock { state in
+                state.received += bytes.readableBytes
+                state.unread.writeBuffer(&bytes)
+            }
+        }
+
+        func errorCaught(context: ChannelHandlerContext, error: any Error) {
+            context.close(promise: nil)
+        }
+
+        func channelInactive(context: ChannelHandlerContext) {
+            recorder.state.withLock { $0.isClosed = true }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+import CloakroomCore
+import CloakroomProxy
+import CloakroomTelemetry
+import Logging
+import NIOCore
+import ServiceLifecycle
+import Synchronization
+import Tracing
+
+/// A gateway in front of a scripted upstream.
+struct RunningGateway: Sendable {
+    let port: Int
+    let upstream: ScriptedUpstream
+    let telemetry: GatewayTelemetry
+    fileprivate let group: ServiceGroup
+    fileprivate let running: Task<Void, any Error>
+
+    /// A new connection of a client.
+    func client(receiveBuffer: Int? = nil) async throws -> RawClient {
+        try await RawClient.connect(port: port, receiveBuffer: receiveBuffer)
+    }
+
+    /// Tells it to stop, as a signal would.
+    func beginDrain() async {
+        await group.triggerGracefulShutdown()
+    }
+
+    /// Waits until it has stopped.
+    func stopped() async throws {
+        try await running.value
+    }
+
+    /// What metrics say at the moment.
+    var metrics: String { String(decoding: telemetry.registry.exposition(), as: UTF8.self) }
+
+    /// Waits for a line in what metrics say: counts are there shortly after the answer.
+    func metric(_ line: String) async throws {
+        try await eventually("the metric \(line)") {
+            metrics.split(separator: "\n").contains { $0 == line }
+        }
+    }
+}
+
+/// What a gateway under test is made of. Everything has a default that gets out of the way.
+struct GatewaySetup: Sendable {
+    var sessions = FakeSessions()
+    var endpoints: any OwnEndpoints = FakeEndpoints()
+    var settings: TelemetrySettings
+    var tracer: (any Tracer)?
+    /// The n-th upstream connection follows the n-th script.
+    var scripts: [[ScriptedUpstream.Step]]
+    /// Where the upstream is, if it is not the scripted one.
+    var upstreamPort: Int?
+    /// Changes the plan before it is used.
+    var adjust: @Sendable (inout GatewayPlan) -> Void = { _ in }
+
+    init(_ scripts: [ScriptedUpstream.Step]...) {
+        self.scripts = scripts
+        settings = TelemetrySettings()
+        settings.isAccessLogEnabled = false
+        settings.sampler = .alwaysOn.parentBased
+    }
+
+    /// Changes one thing.
+    func with<Value>(_ path: WritableKeyPath<GatewaySetup, Value>, _ value: Value) -> GatewaySetup {
+        var setup = self
+        setup[keyPath: path] = value
+        return setup
+    }
+
+    /// Changes the plan.
+    func plan(_ adjust: @escaping @Sendable (inout GatewayPlan) -> Void) -> GatewaySetup {
+        with(\.adjust, adjust)
+    }
+
+    /// Runs the gateway for as long as `body` takes.
+    func run<R: Sendable>(_ body: (RunningGateway) async throws -> R) async throws -> R {
+        try await ScriptedUpstream.run(scripts) { upstreamPort, upstream in
+            var plan = try Self.plan(upstreamPort: self.upstreamPort ?? upstreamPort)
+            adjust(&plan)
+            let telemetry = GatewayTelemetry(settings: settings)
+            defer { telemetry.shutdown() }
+            let tables = GatewayTables(
+                plan: plan, sessions: sessions, ownEndpoints: endpoints, telemetry: telemetry, tracer: tracer)
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let box = PortBox()
+            let server = GatewayServer(tables: tables, logger: logger) { listeners in
+                box.port.withLock { $0 = listeners.first?.address.port }
+            }
+            let group = ServiceGroup(configuration: .init(services: [.init(service: server)], logger: logger))
+            let running = Task { try await group.run() }
+            let result: Result<R, any Error>
+            do {
+                try await eventually("a listener") { box.port.withLock { $0 != nil } }
+                let gateway = RunningGateway(
+                    port: box.port.withLock { $0 ?? 0 }, upstream: upstream, telemetry: telemetry, group: group,
+                    running: running)
+                result = .success(try await body(gateway))
+            } catch {
+                result = .failure(error)
+            }
+            running.cancel()
+            _ = await running.result
+            return try result.get()
+        }
+    }
+
+    private final class PortBox: Sendable {
+        let port = Mutex<Int?>(nil)
+    }
+
+    /// A public route, one that brings the API token, one that needs a session; nothing else.
+    private static func plan(upstreamPort: Int) throws -> GatewayPlan {
+        GatewayPlan(
+            listeners: [ListenerPlan(address: HostAndPort(host: "127.0.0.1", port: 0))],
+            upstreams: [
+                UpstreamPlan(
+                    name: "api", targets: [HostAndPort(host: "127.0.0.1", port: upstreamPort)],
+                    apiToken: APIToken(header: "X-API-TOKEN", value: Secret(Canary.apiToken)))
+            ],
+            routes: [
+                Route(
+                    name: "public", methods: ["GET", "POST", "PUT", "DELETE", "OPTIONS"],
+                    pattern: try PathPattern("/public/*"), requiresAuthorization: false),
+                Route(
+                    name: "token", methods: ["GET", "POST"], pattern: try PathPattern("/token/*"),
+                    requiresAuthorization: false, inject: [.apiToken]),
+                Route(
+                    name: "private", methods: ["GET", "POST"], pattern: try PathPattern("/private/*"),
+                    requiresAuthorization: true, inject: [.apiToken, .bearer]),
+            ],
+            eventLoops: 1)
+    }
+}
+
+/// Secrets that must stay where they are.
+enum Canary {
+    static let apiToken = "canary-api-token"
+    static let accessToken = "canary-access-token"
+}
+
+/// Answers that an upstream often gives.
+enum Reply {
+    static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    static let noContent = "HTTP/1.1 204 No Content\r\n\r\n"
+}
+
+/// Requests that a client often makes.
+enum Ask {
+    static func get(_ path: String = "/public/a", _ fields: String...) -> String { ask("GET", path, fields) }
+
+    static func post(_ path: String = "/public/a", _ fields: String..., body: String = "") -> String {
+        ask("POST", path, fields + ["Content-Length: \(body.utf8.count)"]) + body
+    }
+
+    private static func ask(_ method: String, _ path: String, _ fields: [String]) -> String {
+        (["\(method) \(path) HTTP/1.1", "Host: gateway.test"] + fields).joined(separator: "\r\n") + "\r\n\r\n"
+    }
+}

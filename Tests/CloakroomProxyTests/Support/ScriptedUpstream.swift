@@ -1,0 +1,251 @@
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// A server that follows a script on each connection and remembers every byte it was sent.
+final class ScriptedUpstream: Sendable {
+    /// One step of a script.
+    enum Step: Sendable {
+        /// Waits for a request's head, and takes it.
+        case head
+        /// Waits for a whole request, and takes it.
+        case request
+        /// Sends these bytes.
+        case send(String)
+        /// Sends the same bytes again and again, as fast as they are taken.
+        case stream(ByteBuffer, times: Int)
+        /// Waits.
+        case wait(Gate)
+        /// Stops or goes on reading.
+        case reading(Bool)
+        /// Closes the connection.
+        case close
+        /// Goes back to the first step.
+        case again
+    }
+
+    /// A request as it came.
+    struct Request: Sendable {
+        var head: String
+        /// The body in its framing.
+        var body = ByteBuffer()
+
+        /// The values of a field, in order.
+        func values(_ name: String) -> [String] {
+            head.split(separator: "\r\n").dropFirst().compactMap { line in
+                let prefix = name.lowercased() + ":"
+                guard line.lowercased().hasPrefix(prefix) else { return nil }
+                return String(line.dropFirst(prefix.count).drop { $0 == " " })
+            }
+        }
+
+        /// The value of a field that stands once.
+        subscript(name: String) -> String? {
+            let values = values(name)
+            return values.count == 1 ? values[0] : nil
+        }
+
+        var line: String { String(head.prefix { $0 != "\r\n" }) }
+        var text: String { String(buffer: body) }
+    }
+
+    /// What happened on one connection.
+    struct Connection: Sendable {
+        var requests: [Request] = []
+        /// How many bytes came.
+        var received = 0
+        /// How many bytes the system has taken.
+        var sent = 0
+        var isClosed = false
+    }
+
+    private struct State {
+        var scripts: [[Step]]
+        var connections: [Connection] = []
+        var channels: [any Channel] = []
+    }
+
+    private let state: Mutex<State>
+
+    private init(_ scripts: [[Step]]) {
+        state = Mutex(State(scripts: scripts))
+    }
+
+    /// The connections so far, in order.
+    var connections: [Connection] { state.withLock { $0.connections } }
+    /// The requests of all connections.
+    var requests: [Request] { connections.flatMap(\.requests) }
+    /// How many bytes came on all connections.
+    var received: Int { connections.reduce(0) { $0 + $1.received } }
+
+    /// The first request, once it is there.
+    func request(_ index: Int = 0) async throws -> Request {
+        try await eventually("request \(index) at the upstream") { self.requests.count > index }
+        return requests[index]
+    }
+
+    fileprivate func begin(_ channel: any Channel) -> (Int, [Step]) {
+        state.withLock { state in
+            let index = state.connections.count
+            state.connections.append(Connection())
+            state.channels.append(channel)
+            return (index, state.scripts.isEmpty ? [] : state.scripts[min(index, state.scripts.count - 1)])
+        }
+    }
+
+    fileprivate func note(_ index: Int, _ change: (inout Connection) -> Void) {
+        state.withLock { change(&$0.connections[index]) }
+    }
+
+    /// Listens on a free port of loopback for as long as `body` takes. The n-th connection follows the n-th script, all
+    /// further ones the last.
+    static func run<R: Sendable>(
+        _ scripts: [[Step]], body: (_ port: Int, _ upstream: ScriptedUpstream) async throws -> R
+    ) async throws -> R {
+        let upstream = ScriptedUpstream(scripts)
+        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(ScriptHandler(upstream, channel))
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let result: Result<R, any Error>
+        do {
+            result = .success(try await body(server.localAddress?.port ?? 0, upstream))
+        } catch {
+            result = .failure(error)
+        }
+        try? await server.close()
+        for channel in upstream.state.withLock({ $0.channels }) { try? await channel.close() }
+        return try result.get()
+    }
+
+    /// A port of loopback that nobody listens on.
+    static func refusingPort() async throws -> Int {
+        try await run([]) { port, _ in port }
+    }
+}
+
+/// Carries a script out.
+private final class ScriptHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let upstream: ScriptedUpstream
+    private let channel: any Channel
+    private let index: Int
+    private let script: [ScriptedUpstream.Step]
+    private var next = 0
+    private var unread = ByteBuffer()
+    private var isBusy = false
+
+    init(_ upstream: ScriptedUpstream, _ channel: any Channel) {
+        self.upstream = upstream
+        self.channel = channel
+        (index, script) = upstream.begin(channel)
+    }
+
+    func channelActive(context: ChannelHandlerContext) { advance() }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var bytes = unwrapInboundIn(data)
+        let count = bytes.readableBytes
+        upstream.note(index) { $0.received += count }
+        unread.writeBuffer(&bytes)
+        advance()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        upstream.note(index) { $0.isClosed = true }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        context.close(promise: nil)
+    }
+
+    private func advance() {
+        while !isBusy, next < script.count {
+            switch script[next] {
+            case .head:
+                guard let head = takeHead() else { return }
+                upstream.note(index) { $0.requests.append(.init(head: head)) }
+            case .request:
+                guard let request = takeRequest() else { return }
+                upstream.note(index) { $0.requests.append(request) }
+            case .send(let text): channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
+            case .stream(let bytes, let times): stream(bytes, times: times)
+            case .wait(let gate): pause(until: gate)
+            case .reading(let isReading): try? channel.syncOptions?.setOption(.autoRead, value: isReading)
+            case .close: channel.close(promise: nil)
+            case .again:
+                next = 0
+                continue
+            }
+            next += 1
+        }
+    }
+
+    private func pause(until gate: Gate) {
+        isBusy = true
+        let bound = NIOLoopBound(self, eventLoop: channel.eventLoop)
+        let eventLoop = channel.eventLoop
+        gate.whenOpen { eventLoop.execute { bound.value.resume() } }
+    }
+
+    private func stream(_ bytes: ByteBuffer, times: Int) {
+        isBusy = true
+        guard times > 0 else { return resume() }
+        channel.writeAndFlush(bytes).assumeIsolated().whenComplete { result in
+            guard case .success = result else { return }
+            self.upstream.note(self.index) { $0.sent += bytes.readableBytes }
+            self.stream(bytes, times: times - 1)
+        }
+    }
+
+    private func resume() {
+        isBusy = false
+        advance()
+    }
+
+    private func takeHead() -> String? {
+        guard let (head, length) = peekHead() else { return nil }
+        unread.moveReaderIndex(forwardBy: length)
+        return head
+    }
+
+    private func takeRequest() -> ScriptedUpstream.Request? {
+        guard let (head, length) = peekHead() else { return nil }
+        var request = ScriptedUpstream.Request(head: head)
+        var bodyLength = request["Content-Length"].flatMap { Int($0) } ?? 0
+        if request["Transfer-Encoding"] == "chunked" {
+            guard let chunked = chunkedLength(from: unread.readerIndex + length) else { return nil }
+            bodyLength = chunked
+        }
+        guard unread.readableBytes >= length + bodyLength else { return nil }
+        unread.moveReaderIndex(forwardBy: length)
+        request.body = unread.readSlice(length: bodyLength) ?? ByteBuffer()
+        return request
+    }
+
+    private func peekHead() -> (String, Int)? {
+        let start = unread.getString(at: unread.readerIndex, length: min(unread.readableBytes, 65_536)) ?? ""
+        guard let end = start.firstRange(of: "\r\n\r\n") else { return nil }
+        let head = String(start[..<end.lowerBound])
+        return (head, head.utf8.count + 4)
+    }
+
+    /// How many bytes a chunked body takes with its framing.
+    private func chunkedLength(from start: Int) -> Int? {
+        var index = start
+        while true {
+            let line = unread.getString(at: index, length: min(20, unread.writerIndex - index)) ?? ""
+            guard let end = line.firstRange(of: "\r\n"), let size = Int(line[..<end.lowerBound], radix: 16) else {
+                return nil
+            }
+            index += line[..<end.upperBound].utf8.count + size + 2
+            guard index <= unread.writerIndex else { return nil }
+            if size == 0 { return index - start }
+        }
+    }
+}

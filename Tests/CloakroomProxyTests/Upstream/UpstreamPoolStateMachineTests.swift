@@ -1,0 +1,243 @@
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("Which connection serves which exchange")
+struct UpstreamPoolStateMachineTests {
+    private typealias Pool = UpstreamPoolStateMachine<Int, Int>
+
+    @Test("The first exchange dials, and a connection that comes back is used again")
+    func reuse() {
+        var pool = Pool(capacity: 2, maxWaiting: 2)
+        #expect(pool.lease(1) == .waitAndDial)
+        #expect(pool.dialed(10) == .handOver(10, to: 1))
+        #expect(pool.release(10) == .keep(10))
+        #expect(pool.lease(2) == .use(10))
+        #expect(pool.leased == 1)
+        #expect(pool.idle.isEmpty)
+    }
+
+    @Test("The connection used last is used first")
+    func lastInFirstOut() {
+        var pool = Pool(capacity: 2, maxWaiting: 0)
+        #expect(pool.lease(1) == .waitAndDial)
+        #expect(pool.lease(2) == .waitAndDial)
+        #expect(pool.dialed(10) == .handOver(10, to: 1))
+        #expect(pool.dialed(11) == .handOver(11, to: 2))
+        #expect(pool.release(11) == .keep(11))
+        #expect(pool.release(10) == .keep(10))
+        #expect(pool.lease(3) == .use(10))
+        #expect(pool.lease(4) == .use(11))
+    }
+
+    @Test("At capacity exchanges wait in order, and one too many is refused")
+    func waiting() {
+        var pool = Pool(capacity: 1, maxWaiting: 2)
+        #expect(pool.lease(1) == .waitAndDial)
+        #expect(pool.dialed(10) == .handOver(10, to: 1))
+        #expect(pool.lease(2) == .wait)
+        #expect(pool.lease(3) == .wait)
+        #expect(pool.lease(4) == .refuse)
+        #expect(pool.release(10) == .handOver(10, to: 2))
+        #expect(pool.release(10) == .handOver(10, to: 3))
+        #expect(pool.release(10) == .keep(10))
+    }
+
+    @Test("Those for whom a connection is being made do not count as waiting")
+    func dialingIsNotWaiting() {
+        var pool = Pool(capacity: 2, maxWaiting: 0)
+        #expect(pool.lease(1) == .waitAndDial)
+        #expect(pool.lease(2) == .waitAndDial)
+        #expect(pool.lease(3) == .refuse)
+    }
+
+    @Test("A lost connection is replaced if somebody waits")
+    func discardWithWaiter() {
+        var pool = Pool(capacity: 1, maxWaiting: 1)
+        #expect(pool.lease(1) == .waitAndDial)
+        #expect(pool.dialed(10) == .handOver(10, to: 1))
+        #expect(pool.lease(2) == .wait)
+        #expect(pool.discardLeased() == true)
+        #expect(pool.dialed(11) == .handOver(11, to: 2))
+        #expect(pool.discardLeased() == false)
+    }
+
+    @Test("A failed dial is told to who waited longest, and the others get a dial of their own")
+    func dialFails() {
+        var pool = Pool(capacity: 1, maxWaiting: 2)
+        #expect(pool.lease(1) == .waitAndDial)
+        #expect(pool.lease(2) == .wait)
+        #expect(pool.dialFailed() == .fail(1))
+        #expect(pool.dialIfNeeded() == true)
+        #expect(pool.dialed(10) == .handOver(10, to: 2))
+    }
+
+    @Test("Who left the queue is not served, and the connection is kept")
+    func cancelled() {
+        var pool = Pool(capacity: 1, maxWaiting: 1)
+        #expect(pool.lease(1) == .waitAndDial)
+        pool.cancel(1)
+        #expect(pool.dialed(10) == .keep(10))
+        #expect(pool.lease(2) == .use(10))
+    }
+
+    @Test("A retry does not take an idle connection")
+    func fresh() {
+        var pool = Pool(capacity: 2, maxWaiting: 0)
+        #expect(pool.lease(1) == .waitAndDial)
+        #expect(pool.dialed(10) == .handOver(10, to: 1))
+        #expect(pool.release(10) == .keep(10))
+        #expect(pool.lease(2, isFresh: true) == .waitAndDial)
+        #expect(pool.dialed(11) == .handOver(11, to: 2))
+        #expect(pool.idle == [10])
+    }
+
+    @Test("Idle connections leave one by one or all together")
+    func idleLeave() {
+        var pool = Pool(capacity: 2, maxWaiting: 0)
+        #expect(pool.dialed(10) == .keep(10))
+        #expect(pool.dialed(11) == .keep(11))
+        pool.discardIdle(10)
+        pool.discardIdle(99)
+        #expect(pool.idle == [11])
+        #expect(pool.takeIdle() == [11])
+        #expect(pool.takeIdle() == [])
+    }
+
+    @Test("Events that cannot happen stop nothing")
+    func impossible() {
+        var pool = Pool(capacity: 0, maxWaiting: -1)
+        #expect(pool.dialFailed() == .nothing)
+        #expect(pool.discardLeased() == false)
+        pool.cancel(1)
+        pool.discardIdle(1)
+        #expect(pool.release(1) == .keep(1))
+        #expect(pool.takeIdle() == [1])
+        #expect(pool.dialIfNeeded() == false)
+    }
+
+    @Test("Whatever happens in whatever order, nobody is lost or served twice and the capacity holds")
+    func randomEvents() {
+        for seed in 1...150 as ClosedRange<UInt64> {
+            var model = PoolModel(seed: seed)
+            for _ in 0..<300 { model.step() }
+            model.settle()
+        }
+    }
+}
+
+/// A pool together with what a caller knows of it.
+private struct PoolModel {
+    private var generator: SeededGenerator
+    private var pool: UpstreamPoolStateMachine<Int, Int>
+    private let capacity: Int
+    private var waiting: [Int] = []
+    private var leased: Set<Int> = []
+    private var idle: Set<Int> = []
+    private var dialing = 0
+    private var next = 0
+    /// How many connections more than the capacity there may be: one for each retry that passed an idle one over.
+    private var allowance = 0
+
+    init(seed: UInt64) {
+        generator = SeededGenerator(seed: seed)
+        capacity = Int.random(in: 1...4, using: &generator)
+        pool = .init(capacity: capacity, maxWaiting: Int.random(in: 0...4, using: &generator))
+    }
+
+    mutating func step() {
+        switch Int.random(in: 0..<12, using: &generator) {
+        case 0...3: lease(isFresh: Int.random(in: 0..<8, using: &generator) == 0)
+        case 4, 5: dialed()
+        case 6: dialFailed()
+        case 7, 8: release()
+        case 9:
+            guard leased.popFirst() != nil else { return }
+            if pool.discardLeased() { dialing += 1 }
+        case 10:
+            if let connection = idle.popFirst() { pool.discardIdle(connection) }
+        default:
+            guard let waiter = waiting.randomElement(using: &generator) else { return }
+            waiting.removeAll { $0 == waiter }
+            pool.cancel(waiter)
+        }
+        check()
+    }
+
+    /// Everything that is under way ends: then nobody waits.
+    mutating func settle() {
+        while dialing > 0 || !leased.isEmpty {
+            if dialing > 0 { dialed() } else { release() }
+            check()
+        }
+        #expect(waiting.isEmpty)
+    }
+
+    private mutating func lease(isFresh: Bool) {
+        next += 1
+        if isFresh { allowance += idle.count }
+        switch pool.lease(next, isFresh: isFresh) {
+        case .use(let connection):
+            #expect(!isFresh)
+            #expect(idle.remove(connection) != nil)
+            leased.insert(connection)
+        case .waitAndDial:
+            waiting.append(next)
+            dialing += 1
+        case .wait: waiting.append(next)
+        case .refuse: #expect(leased.count + dialing >= capacity)
+        }
+    }
+
+    private mutating func dialed() {
+        guard dialing > 0 else { return }
+        dialing -= 1
+        next += 1
+        available(next, pool.dialed(next))
+    }
+
+    private mutating func release() {
+        guard let connection = leased.popFirst() else { return }
+        available(connection, pool.release(connection))
+    }
+
+    private mutating func dialFailed() {
+        guard dialing > 0 else { return }
+        dialing -= 1
+        switch pool.dialFailed() {
+        case .fail(let waiter):
+            #expect(waiting.first == waiter)
+            waiting.removeFirst()
+        case .nothing: #expect(waiting.isEmpty)
+        }
+        if pool.dialIfNeeded() { dialing += 1 }
+    }
+
+    private mutating func available(
+        _ connection: Int, _ action: UpstreamPoolStateMachine<Int, Int>.OnAvailable
+    ) {
+        switch action {
+        case .handOver(let handed, let waiter):
+            #expect(handed == connection)
+            #expect(waiting.first == waiter)
+            waiting.removeFirst()
+            leased.insert(handed)
+        case .keep(let kept):
+            #expect(kept == connection)
+            #expect(waiting.isEmpty)
+            idle.insert(kept)
+        }
+    }
+
+    private func check() {
+        #expect(pool.leased == leased.count)
+        #expect(pool.dialing == dialing)
+        #expect(Set(pool.idle) == idle)
+        #expect(idle.isDisjoint(with: leased))
+        #expect(Array(pool.waiting) == waiting)
+        #expect(leased.count + dialing <= capacity)
+        #expect(leased.count + dialing + idle.count <= capacity + allowance)
+        // Who waits has a connection to hope for.
+        if !waiting.isEmpty { #expect(leased.count + dialing > 0) }
+    }
+}
