@@ -78,7 +78,8 @@ public struct HeadParser: Sendable {
 // MARK: - Start lines
 
 extension HeadParser {
-    private mutating func parseRequestLine(_ bytes: Span<UInt8>, into head: inout RequestHead) throws(WireError) -> Bool {
+    private mutating func parseRequestLine(_ bytes: Span<UInt8>, into head: inout RequestHead) throws(WireError) -> Bool
+    {
         let end = min(bytes.count, limits.head)
         var index = 0
         while index < end, Byte.isToken(bytes[index]) {
@@ -112,7 +113,8 @@ extension HeadParser {
         return true
     }
 
-    private mutating func parseStatusLine(_ bytes: Span<UInt8>, into head: inout ResponseHead) throws(WireError) -> Bool {
+    private mutating func parseStatusLine(_ bytes: Span<UInt8>, into head: inout ResponseHead) throws(WireError) -> Bool
+    {
         let end = min(bytes.count, limits.head)
         guard let version = try parseVersion(bytes, from: 0, to: end, or: .statusLine) else {
             return try incomplete(bytes)

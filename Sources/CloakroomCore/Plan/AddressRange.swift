@@ -12,7 +12,9 @@ public struct AddressRange: Sendable, Hashable {
         }
         var prefix = bytes.count * 8
         if parts.count == 2 {
-            guard parts[1].utf8.allSatisfy({ (0x30...0x39).contains($0) }), let given = UInt8(parts[1]), Int(given) <= prefix else { return nil }
+            guard parts[1].utf8.allSatisfy({ (0x30...0x39).contains($0) }), let given = UInt8(parts[1]),
+                Int(given) <= prefix
+            else { return nil }
             prefix = Int(given)
         }
         guard Self.masked(bytes, to: prefix) == bytes else { return nil }

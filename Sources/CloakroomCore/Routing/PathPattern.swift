@@ -99,7 +99,8 @@ extension PathPattern {
         for byte in part.utf8 {
             guard PathByte.isAllowed(byte), byte != UInt8(ascii: "*") else {
                 throw PathPatternError(
-                    "\"\(part)\" holds a character that no literal segment may have (use letters, digits and -._~!$&'()+,=:@)")
+                    "\"\(part)\" holds a character that no literal segment may have (use letters, digits and -._~!$&'()+,=:@)"
+                )
             }
         }
         return String(part)

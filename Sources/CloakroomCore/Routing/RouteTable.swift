@@ -78,7 +78,8 @@ public struct RouteTable: Sendable {
         let target = find(methods.index(of: method), in: path, from: 1, at: 0, allowed: &allowed)
         switch target {
         case 0...: return .route(Int(target))
-        case Self.nobody, Self.refused: return allowed == 0 ? .notFound : .methodNotAllowed(allow: methods.list(allowed))
+        case Self.nobody, Self.refused:
+            return allowed == 0 ? .notFound : .methodNotAllowed(allow: methods.list(allowed))
         case Self.reserved: return .notFound
         default: return .own(Self.ownEndpoints[Int(Self.firstOwn - target)])
         }

@@ -58,7 +58,8 @@ struct SegmentEdges: Sendable {
         var slot = self.slot(hash, parent)
         while slots[slot].child >= 0 { slot = (slot + 1) & mask }
         slots[slot] = Edge(
-            hash: hash, parent: Int32(parent), child: Int32(child), start: Int32(names.count), count: Int32(bytes.count))
+            hash: hash, parent: Int32(parent), child: Int32(child), start: Int32(names.count), count: Int32(bytes.count)
+        )
         names += bytes
         return (child, true)
     }

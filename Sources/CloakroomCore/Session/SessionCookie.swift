@@ -31,7 +31,8 @@ public struct SessionCookie: Sendable {
             var pairs = CookiePairs(field.valueRange)
             while let pair = pairs.next(bytes) {
                 guard isOurs(pair, bytes) else { continue }
-                guard let ticket = SessionTicket(cookieValue: bytes.extracting(pair.value.start..<pair.value.end)) else {
+                guard let ticket = SessionTicket(cookieValue: bytes.extracting(pair.value.start..<pair.value.end))
+                else {
                     return .unusable
                 }
                 switch reading {

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTelemetry
 import Testing
 
 @testable import CloakroomProxy

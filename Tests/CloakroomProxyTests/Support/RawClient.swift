@@ -1,3 +1,4 @@
+import Glibc
 import NIOCore
 import NIOPosix
 import Synchronization
@@ -9,6 +10,7 @@ final class RawClient: Sendable {
         var received = 0
         var sent = 0
         var isClosed = false
+        var wasReset = false
     }
 
     private let channel: any Channel
@@ -42,6 +44,8 @@ final class RawClient: Sendable {
 
     /// Whether the other side has closed the connection.
     var isClosed: Bool { state.state.withLock { $0.isClosed } }
+    /// Whether it was closed by a reset.
+    var wasReset: Bool { state.state.withLock { $0.wasReset } }
     /// How many bytes have come.
     var received: Int { state.state.withLock { $0.received } }
     /// How many bytes the system has taken.
@@ -117,6 +121,7 @@ final class RawClient: Sendable {
         }
 
         func errorCaught(context: ChannelHandlerContext, error: any Error) {
+            if (error as? IOError)?.errnoCode == ECONNRESET { recorder.state.withLock { $0.wasReset = true } }
             context.close(promise: nil)
         }
 

@@ -1,0 +1,178 @@
+import CloakroomCore
+import Testing
+
+@Suite("Where an answer ends (RFC 9112 §6.3)", .serialized)
+struct AnswerFramingTests {
+    @Test("An answer to HEAD has no body, whatever its fields say")
+    func head() async throws {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\nETag: \"a\"\r\n\r\n"
+        try await GatewaySetup([.request, .send(head), .request, .send(Reply.ok)]).run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange("HEAD /public/a HTTP/1.1\r\nHost: a\r\n\r\n", isToHead: true)
+            #expect(answer["Content-Length"] == "5000")
+            #expect(answer["ETag"] == "\"a\"")
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            #expect(gateway.upstream.connections.count == 1)
+        }
+    }
+
+    @Test(
+        "204 and 304 have no body, whatever their fields say",
+        arguments: [
+            "HTTP/1.1 204 No Content\r\n\r\n",
+            "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nContent-Length: 77\r\n\r\n",
+            "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n",
+        ])
+    func withoutBody(head: String) async throws {
+        try await GatewaySetup([.request, .send(head), .request, .send(Reply.ok)]).run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(Ask.get())
+            #expect([204, 304].contains(answer.status))
+            #expect(answer.values("Transfer-Encoding").isEmpty)
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            #expect(client.unread.isEmpty)
+        }
+    }
+
+    private static let chunked =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\nX: y\r\n\r\n"
+
+    @Test("A chunked answer stays chunked (RFC 9112 §7.1)")
+    func chunked() async throws {
+        try await GatewaySetup([.request, .send(Self.chunked), .again]).run { gateway in
+            let client = try await gateway.client()
+            for _ in 0..<2 {
+                let answer = try await client.exchange(Ask.get())
+                #expect(answer.framing == "chunked")
+                #expect(answer.text == "abc0123456789abcdef")
+                #expect(answer.values("Transfer-Encoding") == ["chunked"])
+            }
+            #expect(gateway.upstream.connections.count == 1)
+        }
+    }
+
+    @Test("A chunked answer goes to a client of HTTP/1.0 without chunks, and the connection ends (RFC 9112 §6.1)")
+    func chunkedTo10() async throws {
+        try await GatewaySetup([.request, .send(Self.chunked)]).run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange("GET /public/a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+            #expect(answer.framing == "close")
+            #expect(answer.text == "abc0123456789abcdef")
+            #expect(answer.values("Transfer-Encoding").isEmpty)
+            #expect(answer["Connection"] == "close")
+        }
+    }
+
+    @Test("An answer that ends with its connection becomes chunked for HTTP/1.1")
+    func untilClose() async throws {
+        try await GatewaySetup(
+            [.request, .send("HTTP/1.1 200 OK\r\n\r\nall of"), .send(" it"), .close],
+            [.request, .send(Reply.ok)]
+        ).run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(Ask.get())
+            #expect(answer.framing == "chunked")
+            #expect(answer.text == "all of it")
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+        }
+    }
+
+    @Test("An answer that ends with its connection does so for HTTP/1.0 too")
+    func untilCloseTo10() async throws {
+        try await GatewaySetup([.request, .send("HTTP/1.0 200 OK\r\n\r\nall of it"), .close]).run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange("GET /public/a HTTP/1.0\r\n\r\n")
+            #expect(answer.framing == "close")
+            #expect(answer.text == "all of it")
+        }
+    }
+
+    @Test(
+        "An upstream that closes in the middle of a body: the client sees it cut (RFC 9112 §8)",
+        arguments: [
+            "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n",
+            // Broken framing is no end either.
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcX",
+        ])
+    func cut(answer: String) async throws {
+        try await GatewaySetup([.request, .send(answer), .close]).run { gateway in
+            let client = try await gateway.client()
+            let cut = await #expect(throws: AnswerCut.self) { try await client.exchange(Ask.get()) }
+            #expect(cut?.answer?.status == 200)
+            #expect(cut?.answer?.text.hasPrefix("abc") ?? true)
+            try await client.closed()
+        }
+    }
+
+    @Test("Nor does a client of HTTP/1.0 take a cut answer for a whole one: its connection is reset (RFC 9112 §8)")
+    func cutTo10() async throws {
+        let gate = Gate()
+        try await GatewaySetup(
+            [
+                .request, .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"), .wait(gate),
+                .close,
+            ]
+        ).run { gateway in
+            let client = try await gateway.client()
+            client.send("GET /public/a HTTP/1.0\r\n\r\n")
+            try await eventually("the first bytes") { client.unread.hasSuffix("abc") }
+            gate.open()
+            try await client.closed()
+            #expect(client.wasReset)
+        }
+    }
+
+    @Test("An answer without Date gets one, and one with it keeps it (RFC 9110 §6.6.1)")
+    func date() async throws {
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT"
+        try await GatewaySetup(
+            [
+                .request, .send(Reply.ok),
+                .request, .send("HTTP/1.1 200 OK\r\nDate: \(date)\r\nContent-Length: 2\r\n\r\nok"),
+            ]
+        ).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get())["Date"]?.hasSuffix(" GMT") == true)
+            #expect(try await client.exchange(Ask.get()).values("Date") == [date])
+        }
+    }
+
+    @Test("A status line without a reason keeps its form (RFC 9112 §4)")
+    func noReason() async throws {
+        try await GatewaySetup(
+            [
+                .request, .send("HTTP/1.1 103\r\nLink: </a>\r\n\r\nHTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok"),
+                .request, .send("HTTP/1.1 299 \r\nContent-Length: 2\r\n\r\nok"),
+            ]
+        ).run { gateway in
+            let client = try await gateway.client()
+            let early = try await client.exchange(Ask.get())
+            #expect(early.status == 103)
+            #expect(early.reason.isEmpty)
+            let answer = try await client.answer()
+            #expect(answer.status == 200)
+            #expect(answer.reason.isEmpty)
+            #expect(try await client.exchange(Ask.get()).status == 299)
+        }
+    }
+
+    @Test("Fields of this hop end here, and those of the answer pass untouched (RFC 9110 §7.6.1)")
+    func hopByHop() async throws {
+        let answer =
+            "HTTP/1.1 206 Partial Content\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n"
+            + "Proxy-Authenticate: Basic\r\nUpgrade: h2c\r\nETag: W/\"1\"\r\nContent-Range: bytes 0-1/9\r\n"
+            + "Content-Length: 2\r\n\r\nok"
+        try await GatewaySetup([.request, .send(answer)]).run { gateway in
+            let answer = try await gateway.client().exchange(Ask.get("/public/a", "Range: bytes=0-1"))
+            #expect(answer.status == 206)
+            #expect(answer["Content-Range"] == "bytes 0-1/9")
+            #expect(answer["ETag"] == "W/\"1\"")
+            for name in ["Connection", "X-Hop", "Keep-Alive", "Proxy-Authenticate", "Upgrade"] {
+                #expect(answer.values(name).isEmpty, "\(name)")
+            }
+            #expect(gateway.upstream.requests[0]["Range"] == "bytes=0-1")
+        }
+    }
+}

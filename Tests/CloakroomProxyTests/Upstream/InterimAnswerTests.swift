@@ -1,0 +1,84 @@
+import CloakroomCore
+import Testing
+
+@Suite("Interim answers (RFC 9110 §15.2)", .serialized)
+struct InterimAnswerTests {
+    @Test("The upstream's 100 (Continue) is passed on, and the body goes after it (RFC 9110 §10.1.1)")
+    func `continue`() async throws {
+        try await GatewaySetup(
+            [.head, .send("HTTP/1.1 100 Continue\r\n\r\n"), .wait(Gate())]
+        ).run { gateway in
+            let client = try await gateway.client()
+            client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+            #expect(try await gateway.upstream.request()["Expect"] == "100-continue")
+            #expect(try await client.answer().status == 100)
+            let before = gateway.upstream.received
+            client.send("hello")
+            try await eventually("the body") { gateway.upstream.received == before + 5 }
+        }
+    }
+
+    @Test("A final answer instead of 100 (Continue) is passed on, and the connection ends")
+    func finalInstead() async throws {
+        let answer = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
+        try await GatewaySetup([.head, .send(answer)]).run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(
+                "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+            #expect(answer.status == 403)
+            #expect(answer["Connection"] == "close")
+            try await client.closed()
+        }
+    }
+
+    @Test("103 (Early Hints) and any number of others are passed on before the answer")
+    func earlyHints() async throws {
+        let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nConnection: close\r\n\r\n"
+        let unknown = "HTTP/1.1 199 Whatever\r\n\r\n"
+        try await GatewaySetup([.request, .send(hints + unknown + hints + Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            let first = try await client.exchange(Ask.get())
+            #expect(first.status == 103)
+            #expect(first["Link"] == "</a.css>; rel=preload")
+            #expect(first.values("Connection").isEmpty)
+            #expect(try await client.answer().status == 199)
+            #expect(try await client.answer().status == 103)
+            #expect(try await client.answer().text == "ok")
+            #expect(try await client.exchange(Ask.get()).status == 103)
+            #expect(gateway.upstream.connections.count == 1)
+        }
+    }
+
+    @Test("They are not passed on to HTTP/1.0 (RFC 9110 §15.2)")
+    func notTo10() async throws {
+        let hints = "HTTP/1.1 103 Early Hints\r\n\r\n"
+        try await GatewaySetup([.request, .send(hints + Reply.ok)]).run { gateway in
+            let answer = try await gateway.client().exchange("GET /public/a HTTP/1.0\r\n\r\n")
+            #expect(answer.status == 200)
+            #expect(answer.text == "ok")
+        }
+    }
+
+    @Test("101 (Switching Protocols) that nobody asked for is 502 (RFC 9110 §15.2.2)")
+    func switchingProtocols() async throws {
+        let answer = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+        try await GatewaySetup([.request, .send(answer)], [.request, .send(Reply.ok)]).run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(
+                Ask.get("/public/a", "Connection: Upgrade", "Upgrade: websocket"))
+            #expect(answer.status == 502)
+            #expect(answer.code == "failed_request")
+            #expect(gateway.upstream.requests[0].values("Upgrade").isEmpty)
+            try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+        }
+    }
+
+    @Test("An interim answer that claims a body is malformed")
+    func interimWithBothLengths() async throws {
+        let hints = "HTTP/1.1 103 Early Hints\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
+        try await GatewaySetup([.request, .send(hints + Reply.ok)]).run { gateway in
+            #expect(try await gateway.client().exchange(Ask.get()).status == 502)
+        }
+    }
+}

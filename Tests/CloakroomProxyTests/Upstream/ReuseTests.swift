@@ -1,0 +1,147 @@
+import CloakroomCore
+import Testing
+
+@Suite("Connections to the upstream are used again, if they can be (RFC 9112 §9.3)", .serialized)
+struct ReuseTests {
+    @Test("Two requests of two clients use one upstream connection")
+    func reuse() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let first = try await gateway.client().exchange(Ask.get("/public/1"))
+            let second = try await gateway.client().exchange(Ask.get("/public/2"))
+            #expect(first.text == "ok")
+            #expect(second.text == "ok")
+            #expect(gateway.upstream.connections.count == 1)
+            #expect(gateway.upstream.requests.map(\.line) == ["GET /public/1 HTTP/1.1", "GET /public/2 HTTP/1.1"])
+        }
+    }
+
+    @Test(
+        "A connection that the upstream will not keep is not used again (RFC 9112 §9.6)",
+        arguments: [
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+            "HTTP/1.1 200 OK\r\nConnection: Keep-Alive, Close\r\nContent-Length: 2\r\n\r\nok",
+            "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            // Extra bytes behind an answer are never read as the next one.
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
+            "HTTP/1.1 204 No Content\r\n\r\nx",
+        ])
+    func notReused(answer: String) async throws {
+        try await GatewaySetup([.request, .send(answer)], [.request, .send(Reply.ok)]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).text != "evil")
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            #expect(gateway.upstream.connections.count == 2)
+            try await eventually("the first connection's end") { gateway.upstream.connections[0].isClosed }
+        }
+    }
+
+    @Test("A connection of HTTP/1.0 is used again if the upstream says so (RFC 9112 §9.3)")
+    func keepAliveOf10() async throws {
+        let answer = "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok"
+        try await GatewaySetup([.request, .send(answer), .again]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).version == "HTTP/1.1")
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            #expect(gateway.upstream.connections.count == 1)
+        }
+    }
+
+    @Test("Bytes on an idle connection end it")
+    func bytesWhileIdle() async throws {
+        let gate = Gate()
+        try await GatewaySetup(
+            [.request, .send(Reply.ok), .wait(gate), .send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")],
+            [.request, .send(Reply.ok)]
+        ).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            gate.open()
+            try await eventually("the connection's end") { gateway.upstream.connections[0].isClosed }
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            #expect(gateway.upstream.connections.count == 2)
+        }
+    }
+
+    @Test("An idle connection is closed after its time")
+    func idleTimeout() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again])
+            .plan {
+                $0.upstreams[0].pool.idleTimeout = .milliseconds(100)
+                $0.timeouts.bodyIdle = .milliseconds(500)
+            }
+            .run { gateway in
+                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+                try await eventually("the connection's end") { gateway.upstream.connections[0].isClosed }
+            }
+    }
+
+    // MARK: - Stale connections (RFC 9110 §9.2.2)
+
+    private static let stale: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .request, .close]
+
+    @Test(
+        "A reused connection that dies before a byte of answer: an idempotent request is sent once more",
+        arguments: ["GET", "HEAD", "DELETE", "OPTIONS"])
+    func retried(method: String) async throws {
+        try await GatewaySetup(Self.stale, [.request, .send(Reply.ok)]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            let answer = try await client.exchange(
+                "\(method) /public/a HTTP/1.1\r\nHost: a\r\n\r\n", isToHead: method == "HEAD")
+            #expect(answer.status == 200)
+            #expect(gateway.upstream.connections.count == 2)
+            #expect(gateway.upstream.connections[1].requests.map(\.line) == ["\(method) /public/a HTTP/1.1"])
+            try await gateway.metric(
+                "cloakroom_upstream_retries_total{reason=\"stale_connection\",upstream=\"api\"} 1")
+        }
+    }
+
+    @Test("It is sent once more and not twice")
+    func retriedOnce() async throws {
+        try await GatewaySetup(Self.stale, [.request, .close]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            let answer = try await client.exchange(Ask.get())
+            #expect(answer.status == 502)
+            #expect(answer.code == "failed_request")
+            #expect(gateway.upstream.requests.count == 3)
+        }
+    }
+
+    @Test("The first request on a fresh connection is not sent again")
+    func freshIsNotRetried() async throws {
+        try await GatewaySetup([.request, .close]).run { gateway in
+            #expect(try await gateway.client().exchange(Ask.get()).status == 502)
+            #expect(gateway.upstream.requests.count == 1)
+        }
+    }
+
+    @Test(
+        "A request that is not idempotent, or has a body, is never sent twice",
+        arguments: [
+            "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
+            "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+            "PUT /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+        ])
+    func notRetried(request: String) async throws {
+        try await GatewaySetup(Self.stale, [.request, .send(Reply.ok)]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            #expect(try await client.exchange(request).status == 502)
+            #expect(gateway.upstream.connections.count == 1)
+            #expect(gateway.upstream.requests.count == 2)
+        }
+    }
+
+    @Test("Nothing is sent again once a byte of answer came")
+    func notRetriedAfterAByte() async throws {
+        try await GatewaySetup(
+            [.request, .send(Reply.ok), .request, .send("H"), .close], [.request, .send(Reply.ok)]
+        ).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            #expect(try await client.exchange(Ask.get()).status == 502)
+            #expect(gateway.upstream.connections.count == 1)
+        }
+    }
+}

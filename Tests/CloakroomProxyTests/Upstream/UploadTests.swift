@@ -1,0 +1,171 @@
+import CloakroomCore
+import NIOCore
+import Testing
+
+@Suite("Bodies of requests (RFC 9112 §6)", .serialized)
+struct UploadTests {
+    @Test("A body of a given length keeps it, byte for byte")
+    func length() async throws {
+        let body = String((0..<50_000).map { _ in "0123456789abcdef".randomElement() ?? "0" })
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.post(body: body)).text == "ok")
+            #expect(try await client.exchange(Ask.post(body: "short")).text == "ok")
+            let requests = gateway.upstream.requests
+            #expect(requests[0]["Content-Length"] == "50000")
+            #expect(requests[0].values("Transfer-Encoding").isEmpty)
+            #expect(requests[0].text == body)
+            #expect(requests[1].text == "short")
+            #expect(gateway.upstream.connections.count == 1)
+        }
+    }
+
+    @Test("A chunked body stays chunked, and is passed on while it comes")
+    func chunked() async throws {
+        try await GatewaySetup([.head, .wait(Gate())]).run { gateway in
+            let client = try await gateway.client()
+            client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+            let request = try await gateway.upstream.request()
+            #expect(request["Transfer-Encoding"] == "chunked")
+            #expect(request.values("Content-Length").isEmpty)
+            let head = request.head.utf8.count + 4
+            try await eventually("the first chunk") { gateway.upstream.received == head + "3\r\nabc\r\n".utf8.count }
+            client.send("2\r\nde\r\n")
+            try await eventually("the second") {
+                gateway.upstream.received == head + "3\r\nabc\r\n2\r\nde\r\n".utf8.count
+            }
+        }
+    }
+
+    @Test("A chunked body arrives whole, without extensions and trailers, and the connection is used again")
+    func chunkedWhole() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(
+                "POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                    + "3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nAuthorization: Bearer t\r\n\r\n")
+            #expect(answer.text == "ok")
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            let body = gateway.upstream.requests[0].text
+            #expect(body.hasSuffix("0\r\n\r\n"))
+            #expect(!body.contains("Authorization"))
+            #expect(!body.contains("x=y"))
+            let unframed = body.split(separator: "\r\n").enumerated().filter { $0.offset % 2 == 1 }.map(\.element)
+            #expect(unframed.joined() == "abc0123456789")
+            #expect(gateway.upstream.connections.count == 1)
+        }
+    }
+
+    @Test("A body that comes in single bytes arrives the same")
+    func singleBytes() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
+            let client = try await gateway.client()
+            for character in Ask.post(body: "hello, world") {
+                try await client.stream(ByteBuffer(string: String(character)), times: 1)
+            }
+            #expect(try await client.answer().text == "ok")
+            #expect(gateway.upstream.requests[0].text == "hello, world")
+        }
+    }
+
+    @Test("A final answer to an upload that is not through is passed on; both connections end (RFC 9110 §7.5)")
+    func earlyAnswer() async throws {
+        let answer = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\n\r\nstop"
+        try await GatewaySetup([.head, .send(answer), .reading(false)]).run { gateway in
+            let client = try await gateway.client()
+            client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nbegin")
+            let answer = try await client.answer()
+            #expect(answer.status == 413)
+            #expect(answer.text == "stop")
+            #expect(answer["Connection"] == "close")
+            try await client.closed()
+        }
+    }
+
+    @Test("So it is to a client that sends as fast as it can meanwhile")
+    func earlyAnswerToFastUpload() async throws {
+        let answer = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\n\r\nstop"
+        let gate = Gate()
+        try await GatewaySetup([.head, .reading(false), .wait(gate), .send(answer)])
+            .plan { $0.routes[0].bodyLimit = 1 << 30 }
+            .run { gateway in
+                let client = try await gateway.client()
+                client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 900000000\r\n\r\n")
+                let upload = Task { try await client.stream(ByteBuffer(repeating: 0x61, count: 65_536), times: 10_000) }
+                _ = try await settled { client.sent }
+                gate.open()
+                let answer = try await client.answer()
+                #expect(answer.status == 413)
+                #expect(answer.text == "stop")
+                upload.cancel()
+                try await client.closed()
+                _ = await upload.result
+            }
+    }
+
+    @Test("A declared length over the limit is 413 before the upstream sees anything (RFC 9110 §15.5.14)")
+    func declaredTooLarge() async throws {
+        try await GatewaySetup([.request]).plan { $0.limits.body = 10 }.run { gateway in
+            let client = try await gateway.client()
+            client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n")
+            let answer = try await client.answer()
+            #expect(answer.status == 413)
+            #expect(answer.code == "content_too_large")
+            try await client.closed()
+            #expect(gateway.upstream.connections.isEmpty)
+        }
+    }
+
+    @Test("A chunked body over the limit is 413, and the upstream's connection is closed")
+    func chunkedTooLarge() async throws {
+        try await GatewaySetup([.head, .wait(Gate())]).plan { $0.limits.body = 10 }.run { gateway in
+            let client = try await gateway.client()
+            client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n")
+            _ = try await gateway.upstream.request()
+            client.send("6\r\nabcdef\r\n")
+            let answer = try await client.answer()
+            #expect(answer.status == 413)
+            #expect(answer["Connection"] == "close")
+            try await client.closed()
+            try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+        }
+    }
+
+    @Test("Broken framing in a body is 400, and the upstream sees no end of it (RFC 9112 §7.1)")
+    func malformedChunk() async throws {
+        try await GatewaySetup([.head, .wait(Gate())]).run { gateway in
+            let client = try await gateway.client()
+            client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n")
+            _ = try await gateway.upstream.request()
+            client.send("-1\r\n\r\nGET /public/evil HTTP/1.1\r\nHost: a\r\n\r\n")
+            let answer = try await client.answer()
+            #expect(answer.status == 400)
+            try await client.closed()
+            #expect(client.unread.isEmpty)
+            try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+            #expect(gateway.upstream.requests.count == 1)
+        }
+    }
+
+    @Test("A small body that nobody wants is read, and the connection goes on (RFC 9110 §10.1.1)")
+    func discarded() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
+            let client = try await gateway.client()
+            client.send("POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /")
+            #expect(try await client.answer().status == 404)
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+        }
+    }
+
+    @Test("After a refusal instead of 100 (Continue) the connection ends: nobody knows whether a body follows")
+    func refusedExpectation() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
+            let client = try await gateway.client()
+            client.send("POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+            let answer = try await client.answer()
+            #expect(answer.status == 404)
+            #expect(answer["Connection"] == "close")
+            try await client.closed()
+        }
+    }
+}

@@ -1,0 +1,147 @@
+import Foundation
+import MockAPI
+import Testing
+
+/// What a newcomer does, with the program and the curl that a newcomer has.
+@Suite("The demo, with curl", .serialized, .timeLimit(.minutes(3)))
+struct DemoTests {
+    @Test("The list of episodes is there for everybody")
+    func episodes() async throws {
+        try await RunningDemo.running { demo in
+            let answer = try await Curl()("\(demo.gateway)/episodes")
+            #expect(answer.status == 200)
+            let episodes = try #require(try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? [Any])
+            #expect(episodes.count >= 20)
+        }
+    }
+
+    @Test("A video without a session is a problem in the route's own words")
+    func videoWithoutSession() async throws {
+        try await RunningDemo.running { demo in
+            let answer = try await Curl()("\(demo.gateway)/videos/1")
+            #expect(answer.status == 401)
+            let problem = try #require(answer.problem)
+            #expect(problem.status == 401)
+            #expect(problem.code == "unauthorized")
+            #expect(problem.reason == "no_session")
+            #expect(problem.detail == "You need to be signed in to watch this episode.")
+            #expect(problem.request_id.count == 32)
+            #expect(answer.values(of: "WWW-Authenticate").count == 1)
+        }
+    }
+
+    @Test("Signing in gives the user, a cookie with all its flags, and no token")
+    func signIn() async throws {
+        try await RunningDemo.running { demo in
+            let curl = try Curl()
+            let answer = try await curl("-c", "jar", "-X", "POST", "-u", "jo@example.com:secret", "\(demo.gateway)/auth")
+            #expect(answer.status == 200)
+            let user = try answer.json(as: WhoAmI.self).user
+            #expect(user == WhoAmI.User(email: "jo@example.com", name: "Jo"))
+            let cookies = answer.values(of: "Set-Cookie")
+            #expect(cookies.count == 1)
+            let parts = try #require(cookies.first).components(separatedBy: "; ")
+            #expect(parts[0].wholeMatch(of: /__Host-cloakroom=[A-Za-z0-9_-]{43}/) != nil)
+            #expect(Set(parts.dropFirst()) == ["Path=/", "HttpOnly", "Secure", "SameSite=Strict"])
+            let text = answer.textWithoutTicket.lowercased()
+            for word in ["accesstoken", "refreshtoken", "bearer", "eyj"] { #expect(!text.contains(word)) }
+
+            let video = try await curl("-b", "jar", "\(demo.gateway)/videos/1")
+            #expect(video.status == 200)
+            #expect(try video.json(as: [String: JSONScalar].self)["duration"] == .number(279))
+        }
+    }
+
+    @Test("A client's own credentials never arrive at the API")
+    func forgedCredentials() async throws {
+        try await RunningDemo.running { demo in
+            let curl = try Curl()
+            let forged = ["-H", "Authorization: Bearer forged", "-H", "X_API_TOKEN: x", "-H", "x-api-token: x"]
+            _ = try await curl("-c", "jar", "-X", "POST", "-u", "jo@example.com:secret", "\(demo.gateway)/auth")
+            let video = try await curl(
+                "-b", "jar", forged[0], forged[1], forged[2], forged[3], forged[4], forged[5],
+                "-H", "Connection: authorization, x-api-token, cookie", "\(demo.gateway)/videos/1")
+            #expect(video.status == 200)
+            let episodes = try await curl(
+                "-b", "jar", forged[0], forged[1], forged[2], forged[3], forged[4], forged[5],
+                "\(demo.gateway)/episodes")
+            #expect(episodes.status == 200)
+            let alone = try await curl(forged[0], forged[1], "\(demo.gateway)/videos/2")
+            #expect(alone.status == 401)
+
+            let seen = try await curl("-H", "X-API-TOKEN: demo-api-token", "\(demo.api)/__mock/requests")
+                .json(as: ObservationSnapshot.self)
+            #expect(seen.count("GET", "/videos/2") == 0)
+            let requests = seen.recent.filter { $0.path == "/videos/1" || $0.path == "/episodes" }
+            #expect(requests.count == 2)
+            for request in requests {
+                let names = request.headers.filter { $0.name.lowercased().replacing("_", with: "-") == "x-api-token" }
+                #expect(names.map(\.value) == ["demo-api-token"])
+                #expect(request.values(of: "Cookie") == [])
+                #expect(!request.headers.contains { $0.value.contains("forged") })
+                let authorization = request.values(of: "Authorization")
+                #expect(authorization.count == (request.path == "/episodes" ? 0 : 1))
+                #expect(authorization.allSatisfy { $0.hasPrefix("Bearer ey") })
+            }
+        }
+    }
+
+    @Test("Signing out ends the session, and not just the cookie")
+    func signOut() async throws {
+        try await RunningDemo.running { demo in
+            let curl = try Curl()
+            let signedIn = try await curl(
+                "-c", "jar", "-X", "POST", "-u", "jo@example.com:secret", "\(demo.gateway)/auth")
+            let ticket = try #require(signedIn.cookie)
+            let answer = try await curl("-b", "jar", "-c", "jar", "-X", "DELETE", "\(demo.gateway)/auth")
+            #expect(answer.status == 204)
+            #expect(answer.body.isEmpty)
+            #expect(answer.values(of: "Clear-Site-Data").count == 1)
+            let cleared = try #require(answer.values(of: "Set-Cookie").first)
+            #expect(cleared.hasPrefix("__Host-cloakroom=;"))
+            #expect(cleared.contains("Max-Age=0"))
+
+            let afterwards = try await curl("-b", "jar", "\(demo.gateway)/videos/1")
+            #expect(afterwards.status == 401)
+            #expect(afterwards.problem?.reason == "no_session")
+            let byHand = try await curl("-H", "Cookie: __Host-cloakroom=\(ticket)", "\(demo.gateway)/videos/1")
+            #expect(byHand.status == 401)
+            #expect(byHand.problem?.reason == "revoked")
+        }
+    }
+
+    @Test("The lines that it offers work when they are pasted")
+    func pasteable() async throws {
+        try await RunningDemo.running { demo in
+            let folder = try TemporaryFolder()
+            var outputs: [String] = []
+            for line in demo.pasteable {
+                let result = try await ChildProgram.run(
+                    URL(fileURLWithPath: "/bin/sh"), ["-c", line], directory: folder.url)
+                #expect(result.ending.status == 0, "\(line)")
+                outputs.append(result.output)
+            }
+            #expect(outputs.count == 5)
+            #expect(outputs[0].hasPrefix("[{"))
+            #expect(outputs[1].contains("You need to be signed in to watch this episode."))
+            #expect(outputs[2].contains(#""email":"jo@example.com""#))
+            #expect(outputs[3].contains(#""duration":"#))
+            #expect(outputs[4].isEmpty)
+        }
+    }
+}
+
+/// A number or a text.
+enum JSONScalar: Decodable, Equatable {
+    case number(Double)
+    case text(String)
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        if let number = try? container.decode(Double.self) {
+            self = .number(number)
+        } else {
+            self = .text(try container.decode(String.self))
+        }
+    }
+}

@@ -1,0 +1,134 @@
+import Foundation
+import Glibc
+import Synchronization
+
+/// A program in a process of its own. What it says goes into files, so that neither side ever waits for the other; it
+/// ends with the test that started it, however that ends.
+final class ChildProgram: Sendable {
+    /// How it ended.
+    struct Ending: Sendable, Equatable {
+        /// The exit status, or the number of the signal.
+        var status: Int32
+        var wasKilled = false
+    }
+
+    private struct State {
+        var ending: Ending?
+        var waiting: [CheckedContinuation<Ending, Never>] = []
+    }
+
+    private let process: Process
+    private let files: TemporaryFolder
+    private let state: Mutex<State>
+
+    private init(
+        _ executable: URL, _ arguments: [String], directory: URL?, environment: [String: String]
+    ) throws {
+        files = try TemporaryFolder()
+        state = Mutex(State())
+        process = Process()
+        process.executableURL = executable
+        process.arguments = arguments
+        if let directory { process.currentDirectoryURL = directory }
+        // Nothing else of this environment: proxies and settings of whoever runs the tests are not part of them.
+        process.environment = environment.merging(["PATH": Executables.searchPath]) { given, _ in given }
+        process.standardInput = FileHandle.nullDevice
+        try files.write("", to: "output")
+        try files.write("", to: "errors")
+        process.standardOutput = try FileHandle(forWritingTo: files.url.appending(path: "output"))
+        process.standardError = try FileHandle(forWritingTo: files.url.appending(path: "errors"))
+        process.terminationHandler = { [weak self] process in
+            self?.ended(Ending(status: process.terminationStatus, wasKilled: process.terminationReason == .uncaughtSignal))
+        }
+        try process.run()
+    }
+
+    /// Runs a program for as long as `body` takes.
+    static func running<R>(
+        _ executable: URL, _ arguments: [String], directory: URL? = nil, environment: [String: String] = [:],
+        body: (ChildProgram) async throws -> R
+    ) async throws -> R {
+        let program = try ChildProgram(executable, arguments, directory: directory, environment: environment)
+        do {
+            let result = try await body(program)
+            await program.kill()
+            return result
+        } catch {
+            await program.kill()
+            throw error
+        }
+    }
+
+    /// Runs a program to its end.
+    static func run(
+        _ executable: URL, _ arguments: [String], directory: URL? = nil, environment: [String: String] = [:]
+    ) async throws -> (ending: Ending, output: String, errors: String) {
+        try await running(executable, arguments, directory: directory, environment: environment) { program in
+            let ending = try await program.ending()
+            return (ending, program.output, program.errors)
+        }
+    }
+
+    /// What it has said so far.
+    var output: String { files.text(of: "output") }
+
+    /// What it has complained about so far.
+    var errors: String { files.text(of: "errors") }
+
+    /// The whole lines of what it has said so far.
+    var lines: [Substring] {
+        let output = self.output
+        guard let end = output.lastIndex(of: "\n") else { return [] }
+        return output[..<end].split(separator: "\n")
+    }
+
+    var isRunning: Bool { state.withLock { $0.ending == nil } }
+
+    func send(_ signal: Int32) {
+        if isRunning { _ = Glibc.kill(process.processIdentifier, signal) }
+    }
+
+    /// Waits for its end.
+    func ending(within limit: Duration = .seconds(40)) async throws -> Ending {
+        try await eventually("\(process.arguments ?? []) ends", within: limit) { self.state.withLock { $0.ending } }
+    }
+
+    /// Waits for something it says.
+    func waits<R>(for what: String, _ find: (ChildProgram) throws -> R?) async throws -> R {
+        try await eventually(what) {
+            // In this order: what a program says before it ends is there once it has ended.
+            let isRunning = self.isRunning
+            if let found = try find(self) { return found }
+            guard isRunning else { throw EndedEarly(what: what, said: self.output + self.errors) }
+            return nil
+        }
+    }
+
+    /// Ends it for good, if it has not ended, and waits until it is gone.
+    private func kill() async {
+        send(SIGKILL)
+        _ = await withCheckedContinuation { continuation in
+            let ending = state.withLock { state in
+                if state.ending == nil { state.waiting.append(continuation) }
+                return state.ending
+            }
+            if let ending { continuation.resume(returning: ending) }
+        }
+    }
+
+    private func ended(_ ending: Ending) {
+        let waiting = state.withLock { state in
+            state.ending = ending
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume(returning: ending) }
+    }
+
+    struct EndedEarly: Error, CustomStringConvertible {
+        let what: String
+        let said: String
+
+        var description: String { "it ended before this: \(what)\n\(said)" }
+    }
+}

@@ -1,0 +1,33 @@
+import Foundation
+
+/// The real curl, with a folder of its own for its cookie jars.
+struct Curl: Sendable {
+    let folder: TemporaryFolder
+
+    init() throws {
+        folder = try TemporaryFolder()
+    }
+
+    /// `curl -sk -i …`
+    func callAsFunction(_ arguments: String...) async throws -> Answer {
+        let result = try await run(["-sk", "-i"] + arguments)
+        guard result.ending.status == 0 else {
+            throw Failed(arguments: arguments, status: result.ending.status, said: result.errors)
+        }
+        return try Answer(printed: result.output)
+    }
+
+    /// `curl …`, whatever comes of it.
+    func run(
+        _ arguments: [String]
+    ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
+        try await ChildProgram.run(
+            try Executables.onPath("curl", package: "curl"), ["--max-time", "60"] + arguments, directory: folder.url)
+    }
+
+    struct Failed: Error {
+        let arguments: [String]
+        let status: Int32
+        let said: String
+    }
+}

@@ -1,0 +1,48 @@
+import Foundation
+
+/// Where the programs are that the tests run.
+enum Executables {
+    struct NotFound: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// The gateway's own program. The build puts it next to the tests; how deep these are packed depends on the system.
+    static func cloakroom() throws -> URL {
+        let starts = [
+            URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath(),
+            URL(fileURLWithPath: CommandLine.arguments.first ?? "").resolvingSymlinksInPath(),
+            Bundle.main.bundleURL,
+        ]
+        for start in starts {
+            var folder = start
+            for _ in 0..<4 {
+                folder = folder.deletingLastPathComponent()
+                let candidate = folder.appending(path: "cloakroom")
+                var isFolder: ObjCBool = false
+                if FileManager.default.fileExists(atPath: candidate.path, isDirectory: &isFolder), !isFolder.boolValue,
+                    FileManager.default.isExecutableFile(atPath: candidate.path)
+                {
+                    return candidate
+                }
+            }
+        }
+        throw NotFound(description: "the program cloakroom is not next to the tests: \(starts.map(\.path))")
+    }
+
+    /// A program of the system.
+    static func onPath(_ name: String, package: String) throws -> URL {
+        for folder in searchPath.split(separator: ":") {
+            let candidate = "\(folder)/\(name)"
+            if FileManager.default.isExecutableFile(atPath: candidate) { return URL(fileURLWithPath: candidate) }
+        }
+        throw NotFound(description: "\(name) is not on PATH: install Debian's package \(package)")
+    }
+
+    static var searchPath: String {
+        ProcessInfo.processInfo.environment["PATH"] ?? "/usr/local/bin:/usr/bin:/bin"
+    }
+
+    /// The folder of the package, for the files that stand in it.
+    static let packageFolder = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+}

@@ -1,0 +1,70 @@
+/// A configuration for the mock API behind a gateway: a clear-text listener, and one with TLS where there is a
+/// certificate.
+struct GatewayFile {
+    /// Scheme, host and port.
+    var upstream: String
+    var apiToken = "demo-api-token"
+    /// A file that holds the API token, in place of the token itself.
+    var apiTokenFile: String?
+    var certificate: (file: String, keyFile: String)?
+    var minimumTLSVersion = "1.2"
+    var address = "127.0.0.1:0"
+    var adminAddress = "127.0.0.1:0"
+
+    var yaml: String {
+        """
+        listeners:
+          - address: \(address)
+        \(tlsListener)admin: { address: "\(adminAddress)" }
+        upstreams:
+          api:
+            targets: ["\(upstream)"]
+            apiToken: { \(apiTokenFile.map { "valueFile: \($0)" } ?? "value: \(apiToken)") }
+            signIn: { path: /auth }
+            refresh: { path: /auth/refresh }
+            revoke: { path: /auth/revoke }
+            user: { path: /user }
+        session:
+          cookie: { secure: false }
+        routes:
+          - name: episodes
+            methods: [GET]
+            path: /episodes
+            upstream: api
+            requiresAuthorization: false
+            inject: [apiToken]
+          - name: video
+            methods: [GET]
+            path: /videos/{id}
+            upstream: api
+            requiresAuthorization: true
+            inject: [apiToken, bearer]
+            messages: { unauthorized: You need to be signed in to watch this episode. }
+          - name: user
+            methods: [GET]
+            path: /user
+            upstream: api
+            requiresAuthorization: true
+            inject: [apiToken, bearer]
+          - name: echo
+            methods: [POST]
+            path: /__mock/echo
+            upstream: api
+            requiresAuthorization: true
+            inject: [apiToken, bearer]
+
+        """
+    }
+
+    private var tlsListener: String {
+        guard let certificate else { return "" }
+        return """
+              - address: 127.0.0.1:0
+                tls:
+                  certificateFile: \(certificate.file)
+                  keyFile: \(certificate.keyFile)
+                  minimumVersion: "\(minimumTLSVersion)"
+
+            """
+    }
+}

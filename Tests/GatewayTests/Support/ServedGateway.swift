@@ -1,0 +1,85 @@
+import Foundation
+import MockAPI
+
+/// A `cloakroom serve` with a configuration on disk.
+struct ServedGateway {
+    let program: ChildProgram
+    /// `http://127.0.0.1:…`
+    let clear: String
+    let admin: String
+    /// `https://localhost:…`; `nil` without a certificate.
+    let tls: String?
+
+    var client: WebClient { WebClient(clear) }
+
+    /// Serves what stands in a configuration for as long as `body` takes.
+    /// - Parameter set: What goes before it, as `key=value`.
+    static func running<R>(
+        _ configuration: GatewayFile, set: [String] = [], body: (ServedGateway) async throws -> R
+    ) async throws -> R {
+        let folder = try TemporaryFolder()
+        try folder.write(configuration.yaml, to: "cloakroom.yaml")
+        let arguments = ["serve", "--config", folder.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
+        return try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
+            try await body(try await ServedGateway(program, isTLS: configuration.certificate != nil))
+        }
+    }
+
+    /// The same with the mock API behind it.
+    static func running<R: Sendable>(
+        before settings: MockAPISettings = .withTwoUsers, set: [String] = [],
+        body: (ServedGateway, RunningMockAPI) async throws -> R
+    ) async throws -> R {
+        try await MockAPI.withServer(settings) { mock in
+            let configuration = GatewayFile(upstream: mock.baseURL, apiToken: settings.apiToken)
+            return try await running(configuration, set: set) { gateway in try await body(gateway, mock) }
+        }
+    }
+
+    private init(_ program: ChildProgram, isTLS: Bool) async throws {
+        self.program = program
+        func address(_ what: String, where isMeant: @escaping (LogLine) -> Bool) async throws -> String {
+            try await program.waits(for: what) { program in
+                program.logLines.first(where: isMeant)?.address
+            }
+        }
+        let clear = try await address("clients can connect") { $0.message == "listening" && $0.tls == "false" }
+        self.clear = "http://\(clear)"
+        admin = "http://\(try await address("operators can connect") { $0.message == "listening for operators" })"
+        tls =
+            isTLS
+            ? "https://localhost:\(try await address("TLS") { $0.message == "listening" && $0.tls == "true" }.port)" : nil
+    }
+}
+
+/// A line of the log, as far as tests look at it.
+struct LogLine: Decodable {
+    var time: String
+    var logger: String
+    var message: String?
+    var address: String?
+    var tls: String?
+    var method: String?
+    var path: String?
+    var route: String?
+    var status: Int?
+    var trace_id: String?
+}
+
+extension ChildProgram {
+    /// Those of its lines that are log lines.
+    var logLines: [LogLine] {
+        lines.compactMap { try? JSONDecoder().decode(LogLine.self, from: Data($0.utf8)) }
+    }
+}
+
+extension MockAPISettings {
+    /// Two people can sign in, and what the API sees can be looked at.
+    static var withTwoUsers: MockAPISettings {
+        MockAPISettings(
+            users: [
+                MockUser(email: "jo@example.com", password: "secret", name: "Jo"),
+                MockUser(email: "mia@example.com", password: "geheim", name: "Mia"),
+            ], exposeObservations: true)
+    }
+}

@@ -1,0 +1,70 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+import Synchronization
+
+/// A client of the gateway that keeps its cookie and remembers every answer.
+final class WebClient: Sendable {
+    /// The name of the session cookie where clear text is spoken.
+    static let cookieName = "cloakroom"
+
+    private struct State {
+        var cookie: String?
+        var answers: [Answer] = []
+    }
+
+    let base: String
+    private let http: HTTPClient
+    private let state = Mutex(State())
+
+    init(_ base: String, http: HTTPClient = .shared) {
+        self.base = base
+        self.http = http
+    }
+
+    var cookie: String? { state.withLock { $0.cookie } }
+
+    /// Everything that was answered so far.
+    var answers: [Answer] { state.withLock { $0.answers } }
+
+    func get(_ path: String, _ fields: [(String, String)] = []) async throws -> Answer {
+        try await send(.GET, path, fields)
+    }
+
+    func signIn(email: String = "jo@example.com", password: String = "secret") async throws -> Answer {
+        try await send(.POST, "/auth", [("Authorization", Self.basic(email, password))])
+    }
+
+    static func basic(_ email: String, _ password: String) -> String {
+        "Basic " + Data("\(email):\(password)".utf8).base64EncodedString()
+    }
+
+    /// Sends a request with the cookie that was set last, and keeps the one that the answer sets.
+    func send(
+        _ method: HTTPMethod, _ path: String, _ fields: [(String, String)] = [], body: String? = nil
+    ) async throws -> Answer {
+        var request = HTTPClientRequest(url: base + path)
+        request.method = method
+        for (name, value) in fields { request.headers.add(name: name, value: value) }
+        if let cookie { request.headers.add(name: "Cookie", value: "\(Self.cookieName)=\(cookie)") }
+        if let body { request.body = .bytes(ByteBuffer(string: body)) }
+        let response = try await http.execute(request, timeout: .seconds(60))
+        let bytes = try await response.body.collect(upTo: 1 << 22)
+        let answer = Answer(
+            status: Int(response.status.code), fields: response.headers.map { ($0.name, $0.value) },
+            body: String(buffer: bytes))
+        state.withLock { state in
+            if !answer.values(of: "Set-Cookie").isEmpty { state.cookie = answer.cookie }
+            state.answers.append(answer)
+        }
+        return answer
+    }
+
+    /// Another client, with a cookie that somebody gave it.
+    func other(cookie: String? = nil) -> WebClient {
+        let client = WebClient(base, http: http)
+        client.state.withLock { $0.cookie = cookie }
+        return client
+    }
+}
