@@ -40,7 +40,7 @@ def instructions(rig, gateway, scheme, requests):
 def without_debug_info(rig, binary):
     """A copy that valgrind can read: Debian's does not know all of the DWARF that Swift writes. Symbols stay."""
     if not binary.is_file():
-        raise Failure(f"there is no {binary}; build it: swift build -c release --static-swift-stdlib")
+        raise Failure(f"there is no {binary}; build it: deploy/build.sh")
     copy = rig.folder / "cloakroom"
     subprocess.run(["strip", "--strip-debug", "-o", str(copy), str(binary)], check=True)
     return copy

@@ -6,7 +6,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 deploy/packages.sh valgrind=valgrind strip=binutils h2load=nghttp2-client nginx=nginx openssl=openssl python3=python3
 if [[ " $* " != *" --product"* && " $* " != *" --help "* ]]; then
-    deploy/toolchain.sh
-    swift build -c release --static-swift-stdlib --product cloakroom
+    deploy/build.sh
 fi
 exec python3 Benchmarks/callgrind.py "$@"

@@ -26,7 +26,6 @@ if [[ $wanted == *" envoy "* ]] && ! command -v envoy >/dev/null; then
 fi
 
 if [[ $wanted != *" --product "* && $wanted != *" --no-product "* && $wanted != *" --help "* ]]; then
-    deploy/toolchain.sh
-    swift build -c release --static-swift-stdlib --product cloakroom
+    deploy/build.sh
 fi
 exec python3 Benchmarks/compare.py "${arguments[@]}"

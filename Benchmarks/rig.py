@@ -66,7 +66,7 @@ def free_ports(count):
 
 
 def release_build():
-    """The product as `swift build -c release --static-swift-stdlib` leaves it."""
+    """The product as `deploy/build.sh` leaves it."""
     command = ["swift", "build", "-c", "release", "--static-swift-stdlib", "--package-path", str(ROOT)]
     shown = subprocess.run([*command, "--show-bin-path"], capture_output=True, text=True, check=True)
     return pathlib.Path(shown.stdout.strip()) / "cloakroom"
@@ -259,7 +259,7 @@ class Rig:
 
     def product(self, binary):
         if not pathlib.Path(binary).is_file():
-            raise Failure(f"there is no {binary}; build it: swift build -c release --static-swift-stdlib")
+            raise Failure(f"there is no {binary}; build it: deploy/build.sh")
         command = f"{shlex.quote(str(binary))} serve --config CONFIG"
         return Gateway(self, "cloakroom", "cloakroom.yaml", command, version_of([str(binary), "--version"]))
 

@@ -9,7 +9,6 @@ deploy/toolchain.sh
 # SwiftPM fetches with git; the lines that the demo prints are for curl.
 deploy/packages.sh git=git curl=curl
 
-build=(swift build -c release --static-swift-stdlib --product cloakroom)
-"${build[@]}"
+binary=$(deploy/build.sh)
 # exec, so that Ctrl-C and SIGTERM reach the gateway and nothing else.
-exec "$("${build[@]}" --show-bin-path)/cloakroom" demo "$@"
+exec "$binary" demo "$@"

@@ -25,6 +25,28 @@ enum Byte {
         (byte >= 0x20 && byte != 0x7f) || byte == 0x09
     }
 
+    /// Where field text ends: at the first byte that may not stand in it, or at `end`.
+    ///
+    /// Eight bytes at a time while all are at least 0x20 and none is DEL; values are most of a head.
+    @inline(__always)
+    static func endOfFieldText(_ bytes: Span<UInt8>, from start: Int, to end: Int) -> Int {
+        var index = start
+        let raw = bytes.bytes
+        while index + 8 <= end {
+            let word = raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+            let low: UInt64 = 0x7f7f_7f7f_7f7f_7f7f
+            let high: UInt64 = 0x8080_8080_8080_8080
+            // High bit of each byte: set where the low seven bits are at least 0x20, or the byte is not ASCII.
+            let isText = ((word & low) &+ 0x6060_6060_6060_6060) | word
+            // High bit of each byte: clear where the byte is DEL.
+            let isNotDelete = ((word ^ low) & low) &+ low | (word ^ low)
+            guard isText & isNotDelete & high == high else { break }
+            index += 8
+        }
+        while index < end, isFieldText(bytes[index]) { index += 1 }
+        return index
+    }
+
     /// Whether the byte is optional white space.
     @inline(__always)
     static func isBlank(_ byte: UInt8) -> Bool {

@@ -217,7 +217,7 @@ extension HeadParser {
             index += 1
             while index < end, Byte.isBlank(bytes[index]) { index += 1 }
             let valueStart = index
-            while index < end, Byte.isFieldText(bytes[index]) { index += 1 }
+            index = Byte.endOfFieldText(bytes, from: index, to: end)
             guard index < end else { break }
             guard bytes[index] == Byte.cr else { throw bytes[index] == Byte.lf ? .lineEnd : .fieldValue }
             guard index + 1 < end else { break }

@@ -42,4 +42,21 @@ struct HeadParserTests {
         #expect(head.minorVersion == 1)
         #expect(head.target == ByteRange(start: 4, count: 1))
     }
+
+    @Test("RFC 9110 §5.5: finds a byte that may not stand in a value, wherever in the value it stands")
+    func fieldTextAtAnyPlace() {
+        var wrong: [String] = []
+        for byte in UInt8.min...UInt8.max where byte != UInt8(ascii: "\r") {
+            let isAllowed = (byte >= 0x20 && byte != 0x7f) || byte == UInt8(ascii: "\t")
+            for place in 1..<26 {
+                var value = [UInt8](repeating: UInt8(ascii: "a"), count: 27)
+                value[place] = byte
+                let bytes = Array("GET / HTTP/1.1\r\nA: ".utf8) + value + Array("\r\n\r\n".utf8)
+                let error = MessageReader.read(bytes, .requests).error
+                let expected: WireError? = isAllowed ? nil : byte == UInt8(ascii: "\n") ? .lineEnd : .fieldValue
+                if error != expected { wrong.append("byte \(byte) at \(place)") }
+            }
+        }
+        #expect(wrong.isEmpty)
+    }
 }

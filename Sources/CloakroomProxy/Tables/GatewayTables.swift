@@ -56,8 +56,9 @@ public final class GatewayTables: Sendable {
     }
 }
 
-/// A route made ready for serving.
-struct RouteEntry: Sendable {
+/// A route made ready for serving. A class, so that handing it around costs one reference and not one for each field:
+/// as a struct it was 2 % of the instructions of a request.
+final class RouteEntry: Sendable {
     let route: Route
     let unauthorized: UnauthorizedDocuments
     let bodyLimit: Int
@@ -100,8 +101,8 @@ struct UnauthorizedDocuments: Sendable {
     }
 }
 
-/// An upstream made ready for serving.
-struct UpstreamEntry: Sendable {
+/// An upstream made ready for serving. A class for the same reason as ``RouteEntry``.
+final class UpstreamEntry: Sendable {
     let plan: UpstreamPlan
     /// Index of its first target in ``GatewayTables/targets``.
     let firstTarget: Int

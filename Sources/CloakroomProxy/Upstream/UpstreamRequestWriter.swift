@@ -89,9 +89,13 @@ struct UpstreamRequestWriter {
         buffer.writeStaticString("X-Request-Id: ")
         exchange.record.requestID.writeHex(into: &buffer)
         if let context = exchange.trace.outgoing {
-            buffer.writeStaticString("\r\ntraceparent: ")
-            let text = context.traceparent
-            buffer.writeBytes(text.span.bytes)
+            buffer.writeStaticString("\r\ntraceparent: 00-")
+            context.traceID.writeHex(into: &buffer)
+            buffer.writeStaticString("-")
+            HexDigits.write(context.spanID, into: &buffer)
+            // Two flags are known, so the second digit says it all (W3C Trace Context §3.2.2.5).
+            buffer.writeStaticString("-0")
+            buffer.writeInteger(UInt8(ascii: "0") + (context.flags & 0x03))
         }
         if let state = exchange.trace.state {
             buffer.writeStaticString("\r\ntracestate: ")
@@ -119,21 +123,20 @@ extension ByteBuffer {
 extension Identifier128 {
     /// Writes the 32 digits.
     func writeHex(into buffer: inout ByteBuffer) {
-        for word in [high, low] { Self.digits(of: word) { buffer.writeInteger($0) } }
+        HexDigits.write(high, into: &buffer)
+        HexDigits.write(low, into: &buffer)
     }
 
     /// Appends the 32 digits.
     func appendHex(to bytes: inout [UInt8]) {
-        for word in [high, low] { Self.digits(of: word) { bytes.append($0) } }
+        bytes.append(contentsOf: description.utf8)
     }
+}
 
-    private static func digits(of word: UInt64, _ write: (UInt8) -> Void) {
-        var shift: UInt64 = 60
-        while true {
-            let nibble = UInt8(truncatingIfNeeded: word >> shift & 0xf)
-            write(nibble < 10 ? 0x30 + nibble : 0x57 + nibble)
-            if shift == 0 { return }
-            shift -= 4
-        }
+extension HexDigits {
+    /// Writes sixteen digits, eight at a time.
+    static func write(_ value: UInt64, into buffer: inout ByteBuffer) {
+        buffer.writeInteger(eight(UInt32(truncatingIfNeeded: value >> 32)))
+        buffer.writeInteger(eight(UInt32(truncatingIfNeeded: value)))
     }
 }

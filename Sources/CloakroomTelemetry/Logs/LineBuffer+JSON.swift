@@ -16,6 +16,13 @@ extension LineBuffer {
     mutating func append(escaped text: Span<UInt8>) {
         var index = 0
         while index < text.count {
+            let plain = Self.plainLength(text, from: index)
+            if plain > 0 {
+                // The run is copied as one block; the pointer does not leave the closure.
+                text.extracting(index..<(index + plain)).withUnsafeBufferPointer { append($0) }
+                index += plain
+                continue
+            }
             let byte = text[index]
             if byte >= 0x80 {
                 index += append(multibyte: text, at: index)
@@ -28,7 +35,6 @@ extension LineBuffer {
             case UInt8(ascii: "\n"): append("\\n")
             case UInt8(ascii: "\r"): append("\\r")
             case UInt8(ascii: "\t"): append("\\t")
-            case 0x20..<0x7f: append(byte: byte)
             default: append(unicodeEscape: byte)
             }
         }
@@ -41,6 +47,17 @@ extension LineBuffer {
         } else {
             append(json: value.description)
         }
+    }
+
+    /// How many bytes from here on stand for themselves.
+    private static func plainLength(_ text: Span<UInt8>, from start: Int) -> Int {
+        var end = start
+        while end < text.count {
+            let byte = text[end]
+            guard byte >= 0x20, byte < 0x7f, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") else { break }
+            end += 1
+        }
+        return end - start
     }
 
     private mutating func append(unicodeEscape byte: UInt8) {

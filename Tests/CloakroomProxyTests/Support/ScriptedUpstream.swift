@@ -10,6 +10,8 @@ final class ScriptedUpstream: Sendable {
         case head
         /// Waits for a whole request, and takes it.
         case request
+        /// Waits for so many bytes of body of the last request, and takes them.
+        case body(Int)
         /// Sends these bytes.
         case send(String)
         /// Sends the same bytes again and again, as fast as they are taken.
@@ -173,6 +175,9 @@ private final class ScriptHandler: ChannelInboundHandler {
             case .request:
                 guard let request = takeRequest() else { return }
                 upstream.note(index) { $0.requests.append(request) }
+            case .body(let count):
+                guard let body = unread.readSlice(length: count) else { return }
+                upstream.note(index) { $0.requests[$0.requests.count - 1].body = body }
             case .send(let text): channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
             case .stream(let bytes, let times): stream(bytes, times: times)
             case .wait(let gate): pause(until: gate)

@@ -78,7 +78,8 @@ struct InterimAnswerTests {
     func interimWithBothLengths() async throws {
         let hints = "HTTP/1.1 103 Early Hints\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
         try await GatewaySetup([.request, .send(hints + Reply.ok)]).run { gateway in
-            #expect(try await gateway.client().exchange(Ask.get()).status == 502)
+            let answer = try await gateway.client().exchange(Ask.get())
+            #expect(answer.status == 502)
         }
     }
 }

@@ -111,7 +111,8 @@ struct ReuseTests {
     @Test("The first request on a fresh connection is not sent again")
     func freshIsNotRetried() async throws {
         try await GatewaySetup([.request, .close]).run { gateway in
-            #expect(try await gateway.client().exchange(Ask.get()).status == 502)
+            let answer = try await gateway.client().exchange(Ask.get())
+            #expect(answer.status == 502)
             #expect(gateway.upstream.requests.count == 1)
         }
     }

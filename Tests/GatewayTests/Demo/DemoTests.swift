@@ -34,7 +34,8 @@ struct DemoTests {
     func signIn() async throws {
         try await RunningDemo.running { demo in
             let curl = try Curl()
-            let answer = try await curl("-c", "jar", "-X", "POST", "-u", "jo@example.com:secret", "\(demo.gateway)/auth")
+            let answer = try await curl(
+                "-c", "jar", "-X", "POST", "-u", "jo@example.com:secret", "\(demo.gateway)/auth")
             #expect(answer.status == 200)
             let user = try answer.json(as: WhoAmI.self).user
             #expect(user == WhoAmI.User(email: "jo@example.com", name: "Jo"))

@@ -38,7 +38,8 @@ final class ChildProgram: Sendable {
         process.standardOutput = try FileHandle(forWritingTo: files.url.appending(path: "output"))
         process.standardError = try FileHandle(forWritingTo: files.url.appending(path: "errors"))
         process.terminationHandler = { [weak self] process in
-            self?.ended(Ending(status: process.terminationStatus, wasKilled: process.terminationReason == .uncaughtSignal))
+            let wasKilled = process.terminationReason == .uncaughtSignal
+            self?.ended(Ending(status: process.terminationStatus, wasKilled: wasKilled))
         }
         try process.run()
     }

@@ -46,9 +46,12 @@ struct ServedGateway {
         let clear = try await address("clients can connect") { $0.message == "listening" && $0.tls == "false" }
         self.clear = "http://\(clear)"
         admin = "http://\(try await address("operators can connect") { $0.message == "listening for operators" })"
-        tls =
-            isTLS
-            ? "https://localhost:\(try await address("TLS") { $0.message == "listening" && $0.tls == "true" }.port)" : nil
+        guard isTLS else {
+            tls = nil
+            return
+        }
+        let encrypted = try await address("TLS") { $0.message == "listening" && $0.tls == "true" }
+        tls = "https://localhost:\(encrypted.port)"
     }
 }
 

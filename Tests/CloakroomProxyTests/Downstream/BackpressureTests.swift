@@ -1,0 +1,87 @@
+import CloakroomCore
+import NIOCore
+import Testing
+
+@Suite("Who reads slowly slows down who writes", .serialized)
+struct BackpressureTests {
+    private static let total = 64 << 20
+    /// What all buffers on the way may hold: the sockets' four, which the system may make some megabytes each.
+    private static let bound = 40 << 20
+
+    /// A megabyte in which no two parts look alike.
+    private static let megabyte: ByteBuffer = {
+        var generator = SeededGenerator(seed: 7)
+        var bytes = ByteBuffer()
+        for _ in 0..<(1 << 17) { bytes.writeInteger(generator.next()) }
+        return bytes
+    }()
+
+    private static func isWhole(_ body: ByteBuffer) -> Bool {
+        var body = body
+        guard body.readableBytes == total else { return false }
+        while let part = body.readSlice(length: 1 << 20) {
+            guard part == megabyte else { return false }
+        }
+        return true
+    }
+
+    @Test("A client that does not read stops the upstream; then all arrives, byte for byte", arguments: [true, false])
+    func download(isChunked: Bool) async throws {
+        let head =
+            isChunked ? "HTTP/1.1 200 OK\r\n\r\n" : "HTTP/1.1 200 OK\r\nContent-Length: \(Self.total)\r\n\r\n"
+        try await GatewaySetup([.request, .send(head), .stream(Self.megabyte, times: Self.total >> 20), .close])
+            .run { gateway in
+                let client = try await gateway.client(receiveBuffer: 65_536)
+                try await client.setReading(false)
+                client.send(Ask.get())
+                try await eventually("the first megabyte") { (gateway.upstream.connections.first?.sent ?? 0) > 0 }
+                let sent = try await settled { gateway.upstream.connections[0].sent }
+                #expect(sent < Self.bound)
+                try await client.setReading(true)
+                let answer = try await client.answer()
+                #expect(answer.framing == (isChunked ? "chunked" : "length"))
+                #expect(Self.isWhole(answer.body))
+            }
+    }
+
+    @Test("An upstream that does not read stops the client; then all arrives, byte for byte")
+    func upload() async throws {
+        let gate = Gate()
+        try await GatewaySetup([.head, .reading(false), .wait(gate), .reading(true), .body(Self.total), .send(Reply.ok)])
+            .plan { $0.routes[0].bodyLimit = Self.total }
+            .run { gateway in
+                let client = try await gateway.client()
+                client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: \(Self.total)\r\n\r\n")
+                let upload = Task { try await client.stream(Self.megabyte, times: Self.total >> 20) }
+                _ = try await gateway.upstream.request()
+                let sent = try await settled { client.sent }
+                #expect(sent < Self.bound)
+                gate.open()
+                #expect(try await client.answer().text == "ok")
+                try await upload.value
+                #expect(Self.isWhole(gateway.upstream.requests[0].body))
+            }
+    }
+
+    @Test("A slow reader of a last answer gets all of it, and not only what fits into a second")
+    func lastAnswer() async throws {
+        let gate = Gate()
+        let size = 8 << 20
+        try await GatewaySetup(
+            [.request, .send("HTTP/1.1 200 OK\r\n\r\n"), .stream(Self.megabyte, times: size >> 20), .close, .wait(gate)]
+        ).run { gateway in
+            let client = try await gateway.client(receiveBuffer: 4_096)
+            client.send("GET /public/a HTTP/1.0\r\n\r\n")
+            // It reads a little at a time until the upstream is done, then pauses for longer than a connection lingers.
+            while !(gateway.upstream.connections.first?.isClosed ?? false) {
+                try await client.setReading(true)
+                try await Task.sleep(for: .milliseconds(1))
+                try await client.setReading(false)
+            }
+            try await client.setReading(false)
+            try await Task.sleep(for: .milliseconds(1_500))
+            try await client.setReading(true)
+            #expect(try await client.answer().body.readableBytes == size)
+        }
+    }
+}

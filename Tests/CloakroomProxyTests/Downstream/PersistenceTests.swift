@@ -1,0 +1,118 @@
+import CloakroomCore
+import Testing
+
+@Suite("How long a client's connection lasts (RFC 9112 §9.3)", .serialized)
+struct PersistenceTests {
+    @Test("Pipelined requests are answered in their order (RFC 9112 §9.3.2)")
+    func pipelining() async throws {
+        let gate = Gate()
+        let numbered = (1...4).flatMap { number in
+            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n\(number)"
+            return number == 1
+                ? [ScriptedUpstream.Step.request, .wait(gate), .send(answer)] : [.request, .send(answer)]
+        }
+        try await GatewaySetup(numbered).run { gateway in
+            let client = try await gateway.client()
+            client.send(
+                Ask.get("/public/1") + Ask.post("/public/2", body: "two") + Ask.get("/nowhere") + Ask.get("/public/3")
+                    + Ask.get("/public/4"))
+            _ = try await gateway.upstream.request()
+            gate.open()
+            #expect(try await client.answer().text == "1")
+            #expect(try await client.answer().text == "2")
+            #expect(try await client.answer().status == 404)
+            #expect(try await client.answer().text == "3")
+            #expect(try await client.answer().text == "4")
+            #expect(gateway.upstream.requests.map(\.line).last == "GET /public/4 HTTP/1.1")
+            #expect(gateway.upstream.requests[1].text == "two")
+        }
+    }
+
+    @Test("Hundreds of pipelined requests are all answered")
+    func deepPipelining() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            client.send(String(repeating: Ask.get("/nowhere") + Ask.get(), count: 300))
+            for _ in 0..<300 {
+                #expect(try await client.answer().status == 404)
+                #expect(try await client.answer().text == "ok")
+            }
+        }
+    }
+
+    @Test("Connection: close is answered in kind, and what comes behind is not read (RFC 9112 §9.6)")
+    func close() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            client.send(Ask.get("/public/1", "Connection: close") + Ask.get("/public/2"))
+            let answer = try await client.answer()
+            #expect(answer.text == "ok")
+            #expect(answer["Connection"] == "close")
+            try await client.closed()
+            #expect(client.unread.isEmpty)
+            #expect(gateway.upstream.requests.count == 1)
+        }
+    }
+
+    @Test("HTTP/1.0 ends with its answer unless it asks to stay (RFC 9112 §9.3)")
+    func version10() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange("GET /public/a HTTP/1.0\r\n\r\n")
+            #expect(answer.text == "ok")
+            #expect(answer.version == "HTTP/1.1")
+            #expect(answer["Connection"] == "close")
+            try await client.closed()
+            // The upstream gets a request of HTTP/1.1, with a Host of its own.
+            #expect(gateway.upstream.requests[0].line == "GET /public/a HTTP/1.1")
+            #expect(gateway.upstream.requests[0]["Host"]?.hasPrefix("127.0.0.1:") == true)
+            #expect(gateway.upstream.requests[0]["Via"] == "1.0 cloakroom")
+        }
+    }
+
+    @Test("HTTP/1.0 with keep-alive goes on, and is told so")
+    func keepAliveOf10() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            for _ in 0..<2 {
+                let answer = try await client.exchange("GET /public/a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n")
+                #expect(answer.text == "ok")
+                #expect(answer["Connection"] == "keep-alive")
+            }
+            let own = try await client.exchange("GET /nowhere HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+            #expect(own["Connection"] == "keep-alive")
+        }
+    }
+
+    @Test("A higher minor version counts as HTTP/1.1 (RFC 9112 §2.3)")
+    func version12() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange("GET /public/a HTTP/1.2\r\nHost: a\r\n\r\n").text == "ok")
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+        }
+    }
+
+    @Test("Empty lines before a request are skipped (RFC 9112 §2.2)")
+    func emptyLines() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange("\r\n" + Ask.get()).text == "ok")
+            #expect(try await client.exchange("\r\n\r\n" + Ask.get()).text == "ok")
+        }
+    }
+
+    @Test("A connection beyond the limit is closed at once, and there is room again afterwards")
+    func connectionLimit() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).plan { $0.limits.connections = 1 }.run { gateway in
+            let first = try await gateway.client()
+            #expect(try await first.exchange(Ask.get()).text == "ok")
+            try await gateway.client().closed()
+            try await first.close()
+            try await eventually("room") {
+                guard let client = try? await gateway.client() else { return false }
+                return (try? await client.exchange(Ask.get()))?.text == "ok"
+            }
+        }
+    }
+}

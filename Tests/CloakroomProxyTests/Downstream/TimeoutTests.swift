@@ -1,0 +1,89 @@
+import CloakroomCore
+import NIOCore
+import Testing
+
+@Suite("Clients that are slow (RFC 9110 §15.5.9)", .serialized)
+struct TimeoutTests {
+    @Test(
+        "A head that does not come in time is 408, and the connection ends",
+        arguments: ["G", "GET /public/a HT", "GET /public/a HTTP/1.1\r\n", "GET /public/a HTTP/1.1\r\nHost: a\r\nX: "])
+    func slowHead(start: String) async throws {
+        try await GatewaySetup([.request]).plan { $0.timeouts.header = .milliseconds(150) }.run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(start)
+            #expect(answer.status == 408)
+            #expect(answer.code == "request_timeout")
+            #expect(answer["Connection"] == "close")
+            try await client.closed()
+            #expect(gateway.upstream.connections.isEmpty)
+        }
+    }
+
+    @Test("Bytes that trickle in do not put it off")
+    func trickle() async throws {
+        try await GatewaySetup([.request]).plan { $0.timeouts.header = .milliseconds(200) }.run { gateway in
+            let client = try await gateway.client()
+            client.send("GET /public/a HTTP/1.1\r\nX: ")
+            let trickle = Task {
+                while !Task.isCancelled {
+                    try await client.stream(ByteBuffer(string: "x"), times: 1)
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+            }
+            #expect(try await client.answer().status == 408)
+            trickle.cancel()
+            try await client.closed()
+            _ = await trickle.result
+        }
+    }
+
+    @Test("The second head of a connection has its time too")
+    func slowSecondHead() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok)])
+            .plan { $0.timeouts.header = .milliseconds(150) }
+            .run { gateway in
+                let client = try await gateway.client()
+                #expect(try await client.exchange(Ask.get()).text == "ok")
+                #expect(try await client.exchange("GET /public/b HTTP/1.1\r\n").status == 408)
+                try await client.closed()
+                #expect(gateway.upstream.requests.count == 1)
+            }
+    }
+
+    @Test("A body that stalls is 408, and the upstream's connection is closed")
+    func bodyStalls() async throws {
+        try await GatewaySetup([.head, .wait(Gate())])
+            .plan { $0.timeouts.bodyIdle = .milliseconds(150) }
+            .run { gateway in
+                let client = try await gateway.client()
+                let answer = try await client.exchange(
+                    "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
+                #expect(answer.status == 408)
+                #expect(answer["Connection"] == "close")
+                try await client.closed()
+                try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+            }
+    }
+
+    @Test("A body for an endpoint of the gateway's own that stalls is 408")
+    func ownBodyStalls() async throws {
+        try await GatewaySetup().plan { $0.timeouts.bodyIdle = .milliseconds(150) }.run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange("POST /auth HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
+            #expect(answer.status == 408)
+            try await client.closed()
+        }
+    }
+
+    @Test("An idle connection is closed without a word (RFC 9112 §9.5)", arguments: [true, false])
+    func idle(hasAsked: Bool) async throws {
+        try await GatewaySetup([.request, .send(Reply.ok)])
+            .plan { $0.timeouts.keepAlive = .milliseconds(150) }
+            .run { gateway in
+                let client = try await gateway.client()
+                if hasAsked { #expect(try await client.exchange(Ask.get()).text == "ok") }
+                try await client.closed()
+                #expect(client.unread.isEmpty)
+            }
+    }
+}

@@ -1,0 +1,241 @@
+import CloakroomCore
+import Testing
+
+/// What has gone wrong elsewhere. The numbers are those of the list of rules that the gateway's security is held to.
+@Suite("Security rules", .serialized)
+struct SecurityRuleTests {
+    private static let forward = GatewaySetup([.request, .send(Reply.ok), .again])
+
+    /// What a client tries to slip past us.
+    private static let forged = [
+        "Authorization: Bearer forged", "AUTHORIZATION: Bearer forged", "X-Api-Token: forged", "X_API_TOKEN: forged",
+        "X.Api.Token: forged", "x-api_token: forged", "Proxy-Authorization: Basic forged",
+    ]
+
+    @Test(
+        "Rules 1 and 2: names that fold to ours are dropped, on every route, also where nothing is injected",
+        arguments: ["/public/a", "/token/a", "/private/a"])
+    func foldedNames(path: String) async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await Self.forward.with(\.sessions, sessions).run { gateway in
+            let lines = ["GET \(path) HTTP/1.1", "Host: a", cookie] + Self.forged
+            let answer = try await gateway.client().exchange(lines.joined(separator: "\r\n") + "\r\n\r\n")
+            #expect(answer.text == "ok")
+            let request = gateway.upstream.requests[0]
+            #expect(!request.head.contains("forged"))
+            #expect(request.values("X-API-TOKEN") == (path == "/public/a" ? [] : [Canary.apiToken]))
+            #expect(
+                request.values("Authorization") == (path == "/private/a" ? ["Bearer \(Canary.accessToken)"] : []))
+        }
+    }
+
+    @Test("Rule 3: Connection cannot name away what we set")
+    func namedAway() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await Self.forward.with(\.sessions, sessions).run { gateway in
+            let fields = "Connection: authorization, x-api-token, cookie, host, x-forwarded-for, via, traceparent"
+            let answer = try await gateway.client().exchange(Ask.get("/private/a", fields, cookie))
+            #expect(answer.text == "ok")
+            let request = gateway.upstream.requests[0]
+            #expect(request.values("Authorization") == ["Bearer \(Canary.accessToken)"])
+            #expect(request.values("X-API-TOKEN") == [Canary.apiToken])
+            #expect(request.values("X-Forwarded-For") == ["127.0.0.1"])
+            #expect(request.values("Host") == ["gateway.test"])
+            #expect(request.values("Via") == ["1.1 cloakroom"])
+            #expect(request.values("traceparent").count == 1)
+            #expect(request.values("Cookie").isEmpty)
+        }
+    }
+
+    @Test("Rule 3: Connection cannot name away the length of a body (RFC 9110 §7.6.1)")
+    func namedAwayLength() async throws {
+        try await Self.forward.run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(
+                Ask.post("/public/a", "Connection: content-length", body: "GET /public/evil HTTP/1.1\r\n\r\n"))
+            #expect(answer.text == "ok")
+            #expect(gateway.upstream.requests.count == 1)
+            #expect(gateway.upstream.requests[0].text.hasPrefix("GET /public/evil"))
+        }
+    }
+
+    /// Asks for something protected, without a session.
+    private static func isRefused(_ requests: [String], status: Int) async throws {
+        try await forward.run { gateway in
+            for request in requests {
+                let answer = try await gateway.client().exchange(request)
+                #expect(answer.status == status, "\(request)")
+            }
+            // Rule 23: not a byte, not even a connection.
+            #expect(gateway.upstream.connections.isEmpty)
+        }
+    }
+
+    @Test("Rules 4 and 23: policy looks at the path only, and on a 401 of ours the upstream has seen zero bytes")
+    func pathOnly() async throws {
+        try await Self.isRefused(
+            [
+                Ask.get("/private/1"), Ask.get("/private/1?p=/public/a"), Ask.get("/private/1?/../../public/a"),
+                Ask.get("http://gateway.test/private/1?x=http://gateway.test/public/a"),
+                Ask.get("/%70rivate/1"), Ask.post("/private/1", body: "hello"),
+            ], status: 401)
+    }
+
+    @Test("Rule 5: a fragment in the target is 400")
+    func fragment() async throws {
+        try await Self.isRefused(
+            ["/public/a#b", "/public/a%23b", "/public/a?b#c", "/private/a#/public/a"].map { Ask.get($0) }, status: 400)
+    }
+
+    @Test("Rule 6: what has no one normal form is 400")
+    func normalForm() async throws {
+        try await Self.isRefused(
+            [
+                "/public/../private/a", "/public/./a", "/public/..", "/public/.", "/public/%2e%2e/private/a",
+                "/public/%2E/a", "/public/a%2fb", "/public/a%5cb", "/public/a\\b", "/public/a%00b", "/public/a;b",
+                "/public/a%3bb", "/public//a", "//public/a", "/public/a%", "/public/a%4", "/public/a%zz",
+                "/public/a%0d%0ab", "/public/\u{e4}",
+            ].map { Ask.get($0) }, status: 400)
+    }
+
+    @Test("Rule 6: the upstream sees the form that policy saw")
+    func sameForm() async throws {
+        try await Self.forward.run { gateway in
+            let client = try await gateway.client()
+            _ = try await client.exchange(Ask.get("/public/%61%7e%c3%a4?q=%2e%2E/;"))
+            _ = try await client.exchange(Ask.get("http://gateway.test/%70ublic/b?c"))
+            #expect(
+                gateway.upstream.requests.map(\.line)
+                    == ["GET /public/a~%C3%A4?q=%2e%2E/; HTTP/1.1", "GET /public/b?c HTTP/1.1"])
+        }
+    }
+
+    @Test("Rules 7 and 8: no field of a client changes policy")
+    func noFieldChangesPolicy() async throws {
+        try await Self.isRefused(
+            [
+                "User-Agent: kube-probe/1.0", "X-Original-URL: /public/a", "X-Rewrite-URL: /public/a",
+                "X-Forwarded-Uri: /public/a", "X-Forwarded-Prefix: /public", "X-HTTP-Method-Override: OPTIONS",
+                "X-Forwarded-For: 127.0.0.1", "X-Forwarded-Proto: https", "Forwarded: for=127.0.0.1",
+                "X-Auth-Request-Redirect: /public/a", "Referer: /public/a", "Origin: http://gateway.test",
+            ].map { Ask.get("/private/a", $0) }, status: 401)
+    }
+
+    @Test("Rules 12 and 23: a client's own Authorization never satisfies a protected route")
+    func ownBearer() async throws {
+        try await Self.isRefused(
+            [
+                Ask.get("/private/a", "Authorization: Bearer \(Canary.accessToken)"),
+                Ask.get("/private/a", "Authorization: Basic eDp5"), Ask.get("/private/a", "X-API-TOKEN: \(Canary.apiToken)"),
+            ], status: 401)
+    }
+
+    @Test("Rules 14 and 20: a cookie that cannot be read denies")
+    func malformedCookie() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        let other = FakeSessions.strangeCookie.dropFirst("Cookie: ".count)
+        try await Self.forward.with(\.sessions, sessions).run { gateway in
+            for line in [
+                "Cookie: __Host-cloakroom=", "Cookie: __Host-cloakroom", "Cookie: __Host-cloakroom=short",
+                "\(cookie)A", "\(cookie)=", "Cookie: =;;;===; __Host-cloakroom=\"x\"", "\(cookie); \(other)",
+                "\(cookie)\r\nCookie: \(other)", "Cookie: x__Host-cloakroom=\(cookie.dropFirst(25))",
+                cookie.replacing("__Host-cloakroom", with: "__host-CLOAKROOM"),
+                "Cookie: \u{fffd}\u{1f36a}", FakeSessions.strangeCookie,
+            ] {
+                let answer = try await gateway.client().exchange(Ask.get("/private/a", line))
+                #expect(answer.status == 401, "\(line)")
+                #expect(answer.problemReason == "no_session", "\(line)")
+            }
+            #expect(gateway.upstream.connections.isEmpty)
+            // The same ticket twice is one ticket.
+            let twice = cookie + "; " + cookie.dropFirst("Cookie: ".count)
+            let answer = try await gateway.client().exchange(Ask.get("/private/a", twice))
+            #expect(answer.text == "ok")
+        }
+    }
+
+    @Test("Rule 14: CONNECT, TRACE, a missing or double Host are 4xx or 501, and the gateway goes on")
+    func oddities() async throws {
+        try await Self.forward.run { gateway in
+            for (request, status) in [
+                ("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n", 501), ("CONNECT /private/a HTTP/1.1\r\nHost: a\r\n\r\n", 501),
+                ("TRACE /private/a HTTP/1.1\r\nHost: a\r\n\r\n", 405), ("GET /private/a HTTP/1.1\r\n\r\n", 400),
+                ("GET /private/a HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400), ("GET  HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+            ] {
+                let answer = try await gateway.client().exchange(request)
+                #expect(answer.status == status, "\(request)")
+            }
+            #expect(gateway.upstream.connections.isEmpty)
+            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+        }
+    }
+
+    @Test("Rule 26: CR, LF or NUL in what would be copied into a field is refused, whichever side it comes from")
+    func controls() async throws {
+        try await Self.isRefused(["a\0b", "a\rb", "a\nb", "a\u{7f}b"].map { Ask.get("/public/a", "X: \($0)") }, status: 400)
+        try await Self.isRefused(["a\0b", "a\rb"].map { "GET /public/a HTTP/1.1\r\nHost: \($0)\r\n\r\n" }, status: 400)
+        for value in ["a\0b", "a\rSet-Cookie: x", "a\u{1}b"] {
+            let answer = "HTTP/1.1 200 OK\r\nX: \(value)\r\nContent-Length: 2\r\n\r\nok"
+            try await GatewaySetup([.request, .send(answer)]).run { gateway in
+                let answer = try await gateway.client().exchange(Ask.get())
+                #expect(answer.status == 502)
+                #expect(answer.values("X").isEmpty)
+            }
+        }
+    }
+
+    @Test("Rule 27: routes and methods that are not listed deny")
+    func unlisted() async throws {
+        try await Self.isRefused(
+            [
+                "/", "/public", "/public/", "/publicx/a", "/Public/a", "/private", "/auth/", "/auth/x", "/live", "/metrics",
+            ].map { Ask.get($0) }, status: 404)
+        try await Self.forward.run { gateway in
+            for method in ["PATCH", "BREW", "get", "PROPFIND"] {
+                let answer = try await gateway.client().exchange("\(method) /public/a HTTP/1.1\r\nHost: a\r\n\r\n")
+                #expect(answer.status == 405, "\(method)")
+                let allowed = Set(answer["Allow"]?.split(separator: ", ").map(String.init) ?? [])
+                #expect(allowed == ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
+            }
+            #expect(gateway.upstream.connections.isEmpty)
+        }
+    }
+
+    @Test("Rule 29: an upstream may neither set nor clear our cookie")
+    func setCookie() async throws {
+        let answer =
+            "HTTP/1.1 200 OK\r\nSet-Cookie: __Host-cloakroom=x; Path=/\r\nSet-Cookie: theme=dark\r\n"
+            + "set-cookie:  __Host-cloakroom = ; Max-Age=0\r\nSet-Cookie: =__Host-cloakroom=x\r\n"
+            + "Set-Cookie: __Host-cloakroom2=y\r\nContent-Length: 2\r\n\r\nok"
+        let hints = "HTTP/1.1 103 Early Hints\r\nSet-Cookie: __Host-cloakroom=x\r\n\r\n"
+        try await GatewaySetup([.request, .send(hints + answer)]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).values("Set-Cookie").isEmpty)
+            #expect(try await client.answer().values("Set-Cookie") == ["theme=dark", "__Host-cloakroom2=y"])
+        }
+    }
+
+    @Test("Rule 30: an answer that a session chose is kept from shared caches, unless the upstream says otherwise")
+    func caching() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        let spoken = "HTTP/1.1 200 OK\r\nCache-Control: public\r\nVary: Accept\r\nContent-Length: 2\r\n\r\nok"
+        try await GatewaySetup(
+            [.request, .send(Reply.ok), .request, .send(spoken), .request, .send(Reply.ok)]
+        ).with(\.sessions, sessions).run { gateway in
+            let client = try await gateway.client()
+            let silent = try await client.exchange(Ask.get("/private/a", cookie))
+            #expect(silent.values("Cache-Control") == ["private"])
+            #expect(silent.values("Vary") == ["Cookie"])
+            let outspoken = try await client.exchange(Ask.get("/private/a", cookie))
+            #expect(outspoken.values("Cache-Control") == ["public"])
+            #expect(outspoken.values("Vary") == ["Accept"])
+            let open = try await client.exchange(Ask.get("/public/a", cookie))
+            #expect(open.values("Cache-Control").isEmpty)
+            #expect(open.values("Vary").isEmpty)
+        }
+    }
+}

@@ -1,0 +1,96 @@
+import CloakroomCore
+import Testing
+
+@Suite("A gateway that is told to stop (RFC 9112 §9.6)", .serialized)
+struct DrainTests {
+    @Test("A running exchange finishes, its answer says close, and nobody new gets in")
+    func runningExchange() async throws {
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            client.send(Ask.get())
+            _ = try await gateway.upstream.request()
+            await gateway.beginDrain()
+            try await eventually("a refusal") { (try? await gateway.client()) == nil }
+            gate.open()
+            let answer = try await client.answer()
+            #expect(answer.text == "ok")
+            #expect(answer["Connection"] == "close")
+            try await client.closed()
+            try await gateway.stopped()
+        }
+    }
+
+    @Test("An idle connection is closed, whether it has asked before or not")
+    func idle() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let used = try await gateway.client()
+            #expect(try await used.exchange(Ask.get()).text == "ok")
+            let unused = try await gateway.client()
+            // It is known to the gateway once a later one is.
+            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            await gateway.beginDrain()
+            try await used.closed()
+            try await unused.closed()
+            try await gateway.stopped()
+            try await eventually("the upstream connections' ends") { gateway.upstream.connections.allSatisfy(\.isClosed) }
+        }
+    }
+
+    @Test("A request whose head has begun is answered")
+    func begunHead() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            // The second head begins in the same bytes as the first, so it is there when the first is answered.
+            #expect(try await client.exchange(Ask.get() + "GET /public/b HTTP/1.1\r\n").text == "ok")
+            await gateway.beginDrain()
+            try await eventually("a refusal") { (try? await gateway.client()) == nil }
+            let answer = try await client.exchange("Host: a\r\n\r\n")
+            #expect(answer.text == "ok")
+            #expect(answer["Connection"] == "close")
+            try await gateway.stopped()
+        }
+    }
+
+    @Test("An answer under way goes on to its end, and the connection is closed then")
+    func runningAnswer() async throws {
+        let gate = Gate()
+        try await GatewaySetup(
+            [.request, .send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc"), .wait(gate), .send("def")]
+        ).run { gateway in
+            let client = try await gateway.client()
+            client.send(Ask.get())
+            try await eventually("the first half") { client.unread.hasSuffix("abc") }
+            await gateway.beginDrain()
+            try await eventually("a refusal") { (try? await gateway.client()) == nil }
+            gate.open()
+            #expect(try await client.answer().text == "abcdef")
+            try await client.closed()
+            try await gateway.stopped()
+        }
+    }
+
+    @Test("What does not finish within the limit is cut")
+    func limit() async throws {
+        try await GatewaySetup([.request]).plan { $0.timeouts.drain = .milliseconds(200) }.run { gateway in
+            let client = try await gateway.client()
+            client.send(Ask.get())
+            _ = try await gateway.upstream.request()
+            await gateway.beginDrain()
+            try await client.closed()
+            #expect(client.unread.isEmpty)
+            try await gateway.stopped()
+            try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+        }
+    }
+
+    @Test("A listener that cannot stand is told by name")
+    func occupiedPort() async throws {
+        try await GatewaySetup().run { gateway in
+            let port = gateway.port
+            await #expect(throws: (any Error).self) {
+                try await GatewaySetup().plan { $0.listeners[0].address.port = port }.run { _ in }
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+import CloakroomCore
+import CloakroomTelemetry
+import Testing
+
+@Suite("What metrics and the access log say about exchanges", .serialized)
+struct MetricsAndLogTests {
+    private static func duration(_ method: String, _ route: String, _ status: Int, error: String = "") -> String {
+        let labels = [
+            error.isEmpty ? nil : "error_type=\"\(error)\"", "http_request_method=\"\(method)\"",
+            "http_response_status_code=\"\(status)\"", "http_route=\"\(route)\"",
+            "network_protocol_version=\"1.1\"", "url_scheme=\"http\"",
+        ].compactMap(\.self).joined(separator: ",")
+        return "http_server_request_duration_seconds_count{\(labels)}"
+    }
+
+    @Test("Every exchange is counted once, under its route's name and what became of it")
+    func counters() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, sessions).run { gateway in
+            let client = try await gateway.client()
+            for _ in 0..<3 { _ = try await client.exchange(Ask.get("/public/x")) }
+            _ = try await client.exchange(Ask.get("/private/x", cookie))
+            _ = try await client.exchange(Ask.get("/private/x"))
+            _ = try await client.exchange(Ask.get("/nowhere"))
+            _ = try await client.exchange(Ask.get("/auth"))
+            try await gateway.metric("cloakroom_auth_decisions_total{decision=\"public\",route=\"public\"} 3")
+            try await gateway.metric("cloakroom_auth_decisions_total{decision=\"forwarded\",route=\"private\"} 1")
+            try await gateway.metric("cloakroom_auth_decisions_total{decision=\"unauthenticated\",route=\"private\"} 1")
+            let metrics = gateway.metrics
+            for (route, status, count) in [
+                ("public", 200, 3), ("private", 200, 1), ("private", 401, 1), ("(unmatched)", 404, 1),
+                ("(accounts)", 200, 1),
+            ] {
+                let line = metrics.split(separator: "\n").first {
+                    $0.hasPrefix("http_server_request_duration_seconds_count{") && $0.contains("http_route=\"\(route)\"")
+                        && $0.contains("http_response_status_code=\"\(status)\"")
+                }
+                #expect(line?.hasSuffix(" \(count)") == true, "\(route) \(status)")
+            }
+            try await gateway.metric("http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 0")
+            try await gateway.metric("cloakroom_upstream_connections{state=\"idle\",upstream=\"api\"} 1")
+            try await gateway.metric("cloakroom_upstream_connections{state=\"active\",upstream=\"api\"} 0")
+            #expect(!metrics.contains("canary"))
+            #expect(!metrics.contains("/public/x"))
+        }
+    }
+
+    @Test("A connection in use is active, and one that is lost is neither")
+    func connections() async throws {
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .close]).run { gateway in
+            let client = try await gateway.client()
+            client.send(Ask.get())
+            _ = try await gateway.upstream.request()
+            try await gateway.metric("cloakroom_upstream_connections{state=\"active\",upstream=\"api\"} 1")
+            gate.open()
+            #expect(try await client.answer().status == 502)
+            try await gateway.metric("cloakroom_upstream_connections{state=\"active\",upstream=\"api\"} 0")
+            try await gateway.metric("cloakroom_upstream_connections{state=\"idle\",upstream=\"api\"} 0")
+        }
+    }
+
+    @Test("What an upstream did not answer is not counted as its answer")
+    func upstreamStatus() async throws {
+        try await GatewaySetup([.request, .close]).run { gateway in
+            _ = try await gateway.client().exchange(Ask.get())
+            let line = gateway.metrics.split(separator: "\n").first {
+                $0.hasPrefix("http_client_request_duration_seconds_count{")
+            }
+            #expect(line?.contains("error_type=\"upstream_reset\"") == true)
+            #expect(line?.contains("502") == false)
+        }
+    }
+
+    /// Serves some requests, then tells what stands in the log.
+    private static func log(
+        _ setup: GatewaySetup, _ body: (RunningGateway) async throws -> Void
+    ) async throws -> (lines: [LogLine], text: String) {
+        let pipe = try LogPipe()
+        var setup = setup
+        setup.settings.isAccessLogEnabled = true
+        setup.settings.logFileDescriptor = pipe.writeEnd
+        do {
+            try await setup.run(body)
+        } catch {
+            _ = pipe.text()
+            throw error
+        }
+        let text = pipe.text()
+        return (text.split(separator: "\n").compactMap { LogLine($0) }, text)
+    }
+
+    @Test("An exchange is one line of the access log with everything in it but secrets")
+    func accessLog() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        let (lines, text) = try await Self.log(
+            GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, sessions)
+        ) { gateway in
+            let client = try await gateway.client()
+            _ = try await client.exchange(Ask.post("/private/a?token=secret", cookie, body: "hello"))
+            _ = try await client.exchange(Ask.get("/private/b"))
+        }
+        try #require(lines.count == 2)
+        let first = lines[0]
+        for (name, value) in [
+            ("logger", "access"), ("peer", "127.0.0.1"), ("method", "POST"), ("route", "private"), ("path", "/private/a"),
+            ("status", "200"), ("bytes_in", "5"), ("bytes_out", "2"), ("upstream", "api"), ("retries", "0"),
+            ("decision", "forwarded"), ("session", "000000000000feed"), ("scheme", "http"), ("protocol", "1.1"),
+        ] {
+            #expect(first[name] == value, "\(name)")
+        }
+        #expect(first["upstream_target"]?.hasPrefix("127.0.0.1:") == true)
+        #expect(first["request_id"]?.count == 32)
+        #expect(first["trace_id"]?.count == 32)
+        #expect(first["upstream_ms"] != nil)
+        #expect(first["error"] == nil)
+        #expect(lines[1]["status"] == "401")
+        #expect(lines[1]["decision"] == "unauthenticated")
+        #expect(lines[1]["upstream"] == nil)
+        #expect(lines[1]["session"] == nil)
+        let ticket = cookie.split(separator: "=").last ?? ""
+        for secret in ["secret", "canary", String(ticket)] { #expect(!text.contains(secret)) }
+    }
+
+    @Test("Every way out is one line")
+    func everyWayOut() async throws {
+        let gate = Gate()
+        let (lines, _) = try await Self.log(
+            GatewaySetup([.request, .close], [.request, .send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), .close])
+        ) { gateway in
+            let client = try await gateway.client()
+            _ = try await client.exchange(Ask.get("/public/reset"))
+            _ = try? await client.exchange(Ask.get("/public/cut"))
+            _ = try await gateway.client().exchange("GET /public/malformed HTTP/1.1\r\nBad Name: x\r\n\r\n")
+            _ = try await gateway.client().exchange("GET /public/ho\u{1}le HTTP/1.1\r\n\r\n")
+            gate.open()
+        }
+        let outcomes = lines.map { "\($0["status"] ?? "") \($0["error"] ?? "")" }
+        #expect(
+            outcomes == [
+                "502 upstream_reset", "200 upstream_reset", "400 invalid_request", "400 invalid_request",
+            ])
+    }
+
+    @Test("A client that goes away is a line, and no error of the upstream's")
+    func clientGone() async throws {
+        let (lines, _) = try await Self.log(GatewaySetup([.request])) { gateway in
+            let client = try await gateway.client()
+            client.send(Ask.get("/public/gone"))
+            _ = try await gateway.upstream.request()
+            try await client.close()
+            try await gateway.metric("http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 0")
+        }
+        #expect(lines.count == 1)
+        #expect(lines.first?["error"] == "client_closed")
+        #expect(lines.first?["path"] == "/public/gone")
+    }
+
+    @Test("A repeated request tells how often, and whose time was whose")
+    func retry() async throws {
+        let gate = Gate()
+        let (lines, _) = try await Self.log(
+            GatewaySetup(
+                [.request, .send(Reply.ok), .request, .close], [.request, .wait(gate), .send(Reply.ok)])
+        ) { gateway in
+            let client = try await gateway.client()
+            _ = try await client.exchange(Ask.get())
+            client.send(Ask.get())
+            _ = try await gateway.upstream.request(2)
+            // The second attempt takes long: that is the upstream's time, not ours.
+            try await Task.sleep(for: .milliseconds(400))
+            gate.open()
+            _ = try await client.answer()
+        }
+        #expect(lines.last?["retries"] == "1")
+        let upstream = lines.last?["upstream_ms"].flatMap { Double($0) } ?? 0
+        #expect(upstream >= 300)
+    }
+}

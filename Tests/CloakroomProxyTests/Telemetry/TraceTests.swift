@@ -1,0 +1,182 @@
+import CloakroomCore
+import CloakroomTelemetry
+import InMemoryTracing
+import Testing
+import Tracing
+
+@Suite("Traces (W3C Trace Context)", .serialized)
+struct TraceTests {
+    private static let traceID = "0af7651916cd43dd8448eb211c80319c"
+    private static let incoming = "traceparent: 00-\(traceID)-b7ad6b7169203331-01"
+
+    private static func trusting(_ setup: GatewaySetup) -> GatewaySetup {
+        setup.plan { $0.trustedPeers = [AddressRange("127.0.0.1")].compactMap { $0 } }
+    }
+
+    @Test("A stranger's traceparent is replaced by a new root; exactly one goes to the upstream")
+    func stranger() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            for _ in 0..<2 { _ = try await client.exchange(Ask.get("/public/a", Self.incoming, "tracestate: a=b")) }
+            for request in gateway.upstream.requests {
+                let parts = request["traceparent"]?.split(separator: "-") ?? []
+                try #require(parts.count == 4)
+                #expect(parts[0] == "00")
+                #expect(parts[1].count == 32 && parts[1] != Self.traceID)
+                #expect(parts[2].count == 16 && parts[2] != "0000000000000000")
+                #expect(request.values("tracestate").isEmpty)
+            }
+            #expect(Set(gateway.upstream.requests.map { $0["traceparent"] ?? "" }).count == 2)
+        }
+    }
+
+    @Test("A trusted peer's trace goes on under a span of ours, with its tracestate")
+    func trusted() async throws {
+        try await Self.trusting(GatewaySetup([.request, .send(Reply.ok), .again])).run { gateway in
+            let client = try await gateway.client()
+            _ = try await client.exchange(Ask.get("/public/a", Self.incoming, "tracestate: a=b"))
+            let request = gateway.upstream.requests[0]
+            let parts = request["traceparent"]?.split(separator: "-") ?? []
+            try #require(parts.count == 4)
+            #expect(parts[1] == Self.traceID)
+            #expect(parts[2] != "b7ad6b7169203331")
+            #expect(parts[3] == "01")
+            #expect(request.values("tracestate") == ["a=b"])
+        }
+    }
+
+    @Test("What a trusted peer does not sample is not sampled here, and is still carried on")
+    func unsampled() async throws {
+        let tracer = InMemoryTracer()
+        try await Self.trusting(GatewaySetup([.request, .send(Reply.ok)])).with(\.tracer, tracer).run { gateway in
+            let field = "traceparent: 00-\(Self.traceID)-b7ad6b7169203331-00"
+            _ = try await gateway.client().exchange(Ask.get("/public/a", field))
+            #expect(gateway.upstream.requests[0]["traceparent"]?.hasPrefix("00-\(Self.traceID)-") == true)
+            #expect(gateway.upstream.requests[0]["traceparent"]?.hasSuffix("-00") == true)
+            #expect(tracer.finishedSpans.isEmpty)
+        }
+    }
+
+    @Test("A traceparent that is none begins a new trace", arguments: ["00-0-0-0", "x", "00-\(traceID)-0000000000000000-01"])
+    func malformed(value: String) async throws {
+        try await Self.trusting(GatewaySetup([.request, .send(Reply.ok)])).run { gateway in
+            _ = try await gateway.client().exchange(Ask.get("/public/a", "traceparent: \(value)", "tracestate: a=b"))
+            let request = gateway.upstream.requests[0]
+            #expect(request["traceparent"]?.count == 55)
+            #expect(request["traceparent"]?.contains(Self.traceID) == false)
+            #expect(request.values("tracestate").isEmpty)
+        }
+    }
+
+    /// The finished spans of what a body does, as soon as there are so many.
+    private static func spans(
+        _ count: Int, _ setup: GatewaySetup, _ body: (RunningGateway) async throws -> Void
+    ) async throws -> [FinishedInMemorySpan] {
+        let tracer = InMemoryTracer()
+        try await setup.with(\.tracer, tracer).run { gateway in
+            try await body(gateway)
+            try await eventually("\(count) spans") { tracer.finishedSpans.count >= count }
+        }
+        #expect(tracer.activeSpans.isEmpty)
+        #expect(tracer.finishedSpans.count == count)
+        return tracer.finishedSpans
+    }
+
+    private static func text(_ span: FinishedInMemorySpan, _ name: String) -> String? {
+        switch span.attributes.get(name) {
+        case .string(let text): text
+        case .int32(let number): "\(number)"
+        case .int64(let number): "\(number)"
+        default: nil
+        }
+    }
+
+    @Test("A forwarded request is a server span with a client span in it")
+    func serverAndClient() async throws {
+        let spans = try await Self.spans(2, GatewaySetup([.request, .send(Reply.ok)])) { gateway in
+            _ = try await gateway.client().exchange(Ask.get("/public/a?token=secret"))
+        }
+        let server = try #require(spans.first { $0.kind == .server })
+        let client = try #require(spans.first { $0.kind == .client })
+        #expect(client.parentSpanID == server.spanID)
+        #expect(client.traceID == server.traceID)
+        #expect(server.parentSpanID == nil)
+        #expect(server.operationName == "GET public")
+        #expect(client.operationName == "GET")
+        for (name, value) in [
+            ("http.request.method", "GET"), ("http.route", "/public/*"), ("url.scheme", "http"),
+            ("http.response.status_code", "200"), ("network.protocol.version", "1.1"), ("client.address", "127.0.0.1"),
+        ] {
+            #expect(Self.text(server, name) == value, "\(name)")
+        }
+        #expect(Self.text(client, "server.address") == "127.0.0.1")
+        #expect(Self.text(client, "http.response.status_code") == "200")
+        #expect(server.status == nil)
+        #expect(client.status == nil)
+        for span in spans { #expect(!"\(span.attributes)".contains("secret")) }
+    }
+
+    @Test("A 5xx is an error of both, a 4xx of the upstream's only of the client's side")
+    func status() async throws {
+        for (status, serverFails) in [(503, true), (404, false)] {
+            let answer = "HTTP/1.1 \(status) X\r\nContent-Length: 0\r\n\r\n"
+            let spans = try await Self.spans(2, GatewaySetup([.request, .send(answer)])) { gateway in
+                _ = try await gateway.client().exchange(Ask.get())
+            }
+            #expect(spans.first { $0.kind == .server }?.status?.code == (serverFails ? .error : nil))
+            #expect(spans.first { $0.kind == .client }?.status?.code == .error)
+        }
+    }
+
+    @Test("A 401 of ours is a server span alone, and no error")
+    func unauthorized() async throws {
+        let spans = try await Self.spans(1, GatewaySetup()) { gateway in
+            _ = try await gateway.client().exchange(Ask.get("/private/a"))
+        }
+        #expect(spans[0].kind == .server)
+        #expect(spans[0].status == nil)
+        #expect(Self.text(spans[0], "http.response.status_code") == "401")
+    }
+
+    @Test("An upstream that fails is an error with its kind in both spans")
+    func failure() async throws {
+        let spans = try await Self.spans(2, GatewaySetup([.request, .close])) { gateway in
+            _ = try await gateway.client().exchange(Ask.get())
+        }
+        for span in spans {
+            #expect(span.status?.code == .error)
+            #expect(Self.text(span, "error.type") == "upstream_reset")
+        }
+    }
+
+    @Test("Each attempt has a span of its own (http.request.resend_count)")
+    func attempts() async throws {
+        let spans = try await Self.spans(
+            5, GatewaySetup([.request, .send(Reply.ok), .request, .close], [.request, .send(Reply.ok)])
+        ) { gateway in
+            let client = try await gateway.client()
+            _ = try await client.exchange(Ask.get())
+            _ = try await client.exchange(Ask.get())
+        }
+        let clients = spans.filter { $0.kind == .client }
+        #expect(clients.count == 3)
+        #expect(clients.compactMap { Self.text($0, "http.request.resend_count") } == ["1"])
+        #expect(clients.filter { $0.status?.code == .error }.count == 1)
+    }
+
+    @Test("Spans of the gateway's own tracer and the traceparent belong together")
+    func ownTracer() async throws {
+        let spans = RecordedSpans()
+        let tracer = W3CTracer(sampler: .alwaysOn.parentBased, exporter: spans)
+        try await Self.trusting(GatewaySetup([.request, .send(Reply.ok)])).with(\.tracer, tracer).run { gateway in
+            _ = try await gateway.client().exchange(Ask.get("/public/a", Self.incoming))
+            try await eventually("two spans") { spans.all.count == 2 }
+            let client = try #require(spans.all.first { $0.kind == .client })
+            let server = try #require(spans.all.first { $0.kind == .server })
+            #expect(gateway.upstream.requests[0]["traceparent"] == client.context.traceparentText)
+            #expect(client.parentSpanID == server.context.spanID)
+            #expect(server.parentSpanID == 0xb7ad_6b71_6920_3331)
+            #expect("\(server.context.traceID)" == Self.traceID)
+        }
+    }
+}

@@ -1,0 +1,238 @@
+import CloakroomCore
+import NIOCore
+import Testing
+
+@Suite("An upstream that gives no answer", .serialized)
+struct UpstreamFailureTests {
+    @Test("One that nobody listens for is 502 (RFC 9110 §15.6.3), also for the next request")
+    func unreachable() async throws {
+        let port = try await ScriptedUpstream.refusingPort()
+        try await GatewaySetup().with(\.upstreamPort, port).run { gateway in
+            let client = try await gateway.client()
+            for _ in 0..<3 {
+                let answer = try await client.exchange(Ask.get())
+                #expect(answer.status == 502)
+                #expect(answer.code == "unreachable")
+            }
+            try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 0")
+        }
+    }
+
+    @Test("A body for one that nobody listens for is not waited for")
+    func unreachableWithBody() async throws {
+        let port = try await ScriptedUpstream.refusingPort()
+        try await GatewaySetup().with(\.upstreamPort, port).run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
+            #expect(answer.status == 502)
+            try await client.closed()
+        }
+    }
+
+    @Test("Of several targets one that cannot be reached is passed over")
+    func nextTarget() async throws {
+        let port = try await ScriptedUpstream.refusingPort()
+        try await GatewaySetup([.request, .send(Reply.ok), .close])
+            .plan { $0.upstreams[0].targets.insert(HostAndPort(host: "127.0.0.1", port: port), at: 0) }
+            .run { gateway in
+                let client = try await gateway.client()
+                for _ in 0..<3 { #expect(try await client.exchange(Ask.get()).text == "ok") }
+            }
+    }
+
+    @Test("One that takes no connection in time is 504 (RFC 9110 §15.6.5)")
+    func connectTimeout() async throws {
+        let listener = try DeafListener()
+        try await GatewaySetup().with(\.upstreamPort, listener.port)
+            .plan { $0.timeouts.connect = .milliseconds(150) }
+            .run { gateway in
+                let answer = try await gateway.client().exchange(Ask.get())
+                #expect(answer.status == 504)
+                #expect(answer.code == "unreachable")
+            }
+    }
+
+    @Test("One that does not answer in time is 504, and its connection is closed (RFC 9110 §15.6.5)")
+    func responseTimeout() async throws {
+        try await GatewaySetup([.request], [.request, .send(Reply.ok)])
+            .plan { $0.timeouts.responseHead = .milliseconds(150) }
+            .run { gateway in
+                let client = try await gateway.client()
+                let answer = try await client.exchange(Ask.get())
+                #expect(answer.status == 504)
+                #expect(answer.code == "unreachable")
+                try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+                #expect(try await client.exchange(Ask.get()).text == "ok")
+            }
+    }
+
+    @Test("A route's own time goes before the general one")
+    func routeTimeout() async throws {
+        try await GatewaySetup([.request])
+            .plan {
+                $0.routes[0].responseHeadTimeout = .milliseconds(150)
+                $0.timeouts.bodyIdle = .milliseconds(800)
+            }
+            .run { gateway in
+                let answer = try await gateway.client().exchange(Ask.get())
+                #expect(answer.status == 504)
+            }
+    }
+
+    @Test("Interim answers do not put the time off")
+    func interimDoesNotCount() async throws {
+        let hint = ByteBuffer(string: "HTTP/1.1 103 Early Hints\r\n\r\n")
+        try await GatewaySetup([.request, .stream(hint, times: 3)])
+            .plan { $0.timeouts.responseHead = .milliseconds(150) }
+            .run { gateway in
+                let client = try await gateway.client()
+                var answer = try await client.exchange(Ask.get())
+                while answer.status == 103 { answer = try await client.answer() }
+                #expect(answer.status == 504)
+            }
+    }
+
+    @Test("An answer that stalls in its body is cut")
+    func bodyStalls() async throws {
+        try await GatewaySetup([.request, .send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")])
+            .plan { $0.timeouts.bodyIdle = .milliseconds(150) }
+            .run { gateway in
+                let client = try await gateway.client()
+                await #expect(throws: AnswerCut.self) { try await client.exchange(Ask.get()) }
+                try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+            }
+    }
+
+    // MARK: - The pool
+
+    private static func small(maxPending: Int, _ scripts: [ScriptedUpstream.Step]...) -> GatewaySetup {
+        var setup = GatewaySetup()
+        setup.scripts = scripts
+        return setup.plan {
+            $0.upstreams[0].pool.maxConnections = 1
+            $0.upstreams[0].pool.maxPending = maxPending
+        }
+    }
+
+    @Test("With all connections busy and nobody allowed to wait it is 503 with Retry-After (RFC 9110 §15.6.4)")
+    func exhausted() async throws {
+        let gate = Gate()
+        try await Self.small(maxPending: 0, [.request, .wait(gate), .send(Reply.ok)]).run { gateway in
+            let first = try await gateway.client()
+            first.send(Ask.get())
+            _ = try await gateway.upstream.request()
+            let second = try await gateway.client()
+            let answer = try await second.exchange(Ask.get())
+            #expect(answer.status == 503)
+            #expect(answer.code == "overloaded")
+            #expect(answer["Retry-After"] == "1")
+            gate.open()
+            #expect(try await first.answer().text == "ok")
+            #expect(gateway.upstream.connections.count == 1)
+        }
+    }
+
+    @Test("One that may wait is served when a connection is free, the next is 503")
+    func pending() async throws {
+        let gate = Gate()
+        try await Self.small(maxPending: 1, [.request, .wait(gate), .send(Reply.ok), .again]).run { gateway in
+            let first = try await gateway.client()
+            first.send(Ask.get("/public/1"))
+            _ = try await gateway.upstream.request()
+            let second = try await gateway.client()
+            second.send(Ask.get("/public/2"))
+            try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 1")
+            #expect(try await gateway.client().exchange(Ask.get("/public/3")).status == 503)
+            gate.open()
+            #expect(try await first.answer().text == "ok")
+            #expect(try await second.answer().text == "ok")
+            #expect(gateway.upstream.connections.count == 1)
+            #expect(gateway.upstream.requests.count == 2)
+            try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 0")
+        }
+    }
+
+    @Test("Who waits gets a new connection if the busy one is lost")
+    func pendingAndLost() async throws {
+        let gate = Gate()
+        try await Self.small(
+            maxPending: 1, [.request, .wait(gate), .close], [.request, .send(Reply.ok)]
+        ).run { gateway in
+            let first = try await gateway.client()
+            first.send(Ask.post())
+            _ = try await gateway.upstream.request()
+            let second = try await gateway.client()
+            second.send(Ask.get())
+            try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 1")
+            gate.open()
+            #expect(try await first.answer().status == 502)
+            #expect(try await second.answer().text == "ok")
+        }
+    }
+
+    @Test("Who waits too long is 503, and the queue has room again")
+    func pendingTimeout() async throws {
+        let gate = Gate()
+        try await Self.small(maxPending: 1, [.request, .wait(gate), .send(Reply.ok), .again])
+            .with(\.adjust) {
+                $0.upstreams[0].pool = PoolPlan(maxConnections: 1, maxPending: 1, pendingTimeout: .milliseconds(150))
+                // How often deadlines are looked at goes by the shortest timeout.
+                $0.timeouts.header = .milliseconds(800)
+            }
+            .run { gateway in
+                let first = try await gateway.client()
+                first.send(Ask.get())
+                _ = try await gateway.upstream.request()
+                let second = try await gateway.client()
+                for _ in 0..<2 {
+                    let answer = try await second.exchange(Ask.get())
+                    #expect(answer.status == 503)
+                    #expect(answer["Retry-After"] == "1")
+                }
+                gate.open()
+                #expect(try await first.answer().text == "ok")
+                #expect(gateway.upstream.requests.count == 1)
+            }
+    }
+
+    @Test("Who goes away while waiting is not sent to the upstream")
+    func pendingAndGone() async throws {
+        let gate = Gate()
+        try await Self.small(maxPending: 1, [.request, .wait(gate), .send(Reply.ok), .again]).run { gateway in
+            let first = try await gateway.client()
+            first.send(Ask.get("/public/1"))
+            _ = try await gateway.upstream.request()
+            let second = try await gateway.client()
+            second.send(Ask.get("/public/2"))
+            try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 1")
+            try await second.close()
+            try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 0")
+            gate.open()
+            #expect(try await first.answer().text == "ok")
+            #expect(try await first.exchange(Ask.get("/public/3")).text == "ok")
+            #expect(gateway.upstream.requests.map(\.line) == ["GET /public/1 HTTP/1.1", "GET /public/3 HTTP/1.1"])
+        }
+    }
+
+    @Test("A client that goes away takes its upstream exchange with it (RFC 9112 §9.5)")
+    func clientGone() async throws {
+        try await GatewaySetup([.request]).run { gateway in
+            let client = try await gateway.client()
+            client.send(Ask.get())
+            _ = try await gateway.upstream.request()
+            try await client.close()
+            try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+        }
+    }
+
+    @Test("So does one that goes away in the middle of its body")
+    func clientGoneInBody() async throws {
+        try await GatewaySetup([.head, .wait(Gate())]).run { gateway in
+            let client = try await gateway.client()
+            client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
+            _ = try await gateway.upstream.request()
+            try await client.close()
+            try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+import Foundation
+import Glibc
+import Testing
+
+/// The commands that read a configuration and send nothing.
+@Suite("Commands", .serialized, .timeLimit(.minutes(3)))
+struct CommandTests {
+    /// A gateway's file with five mistakes.
+    static let mistaken = """
+        listeners:
+          - address: 127.0.0.1
+        upstreams:
+          api:
+            targets: ["ftp://127.0.0.1:9000"]
+            apiToken: { value: demo-api-token }
+            signIn: { path: auth }
+        session:
+          idleTimeout: fifteen minutes
+          cookie: { secure: false }
+        routes:
+          - name: video
+            methods: [GET]
+            path: /videos/{id}
+            upstream: apy
+            requiresAuthorization: true
+            inject: [apiToken, bearer]
+
+        """
+
+    private func cloakroom(
+        _ arguments: String..., environment: [String: String] = [:], directory: URL? = nil
+    ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
+        try await ChildProgram.run(
+            try Executables.cloakroom(), arguments, directory: directory, environment: environment)
+    }
+
+    @Test("check-config tells five mistakes in five lines and ends with 1, and serve refuses with the same lines")
+    func fiveMistakes() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write(Self.mistaken, to: "five.yaml")
+        let file = folder.path(of: "five.yaml")
+        let check = try await cloakroom("check-config", "--config", file)
+        #expect(check.ending == ChildProgram.Ending(status: 1))
+        let lines = check.output.split(separator: "\n")
+        #expect(lines.count == 5, "\(check.output)")
+        #expect(lines.allSatisfy { $0.wholeMatch(of: /.*five\.yaml:\d+:\d+: [^:]+: .+/) != nil }, "\(check.output)")
+        let keys = ["listeners.0.address", "upstreams.api.targets", "signIn.path", "idleTimeout", "routes.0.upstream"]
+        for (line, key) in zip(lines, keys) { #expect(line.contains(key)) }
+
+        let serve = try await cloakroom("serve", "--config", file)
+        #expect(serve.ending == ChildProgram.Ending(status: 1))
+        #expect(serve.errors == check.output)
+        #expect(serve.output == "")
+    }
+
+    @Test("The configuration that comes with the project is good")
+    func referenceConfiguration() async throws {
+        let check = try await cloakroom(
+            "check-config", "--config", "config/cloakroom.yaml", directory: Executables.packageFolder)
+        #expect(check.ending == ChildProgram.Ending(status: 0), "\(check.output)")
+        #expect(check.output.hasPrefix("config/cloakroom.yaml: ok"))
+    }
+
+    @Test("A file that is not there is said to be so")
+    func missingFile() async throws {
+        let folder = try TemporaryFolder()
+        for command in ["check-config", "serve", "print-config"] {
+            let result = try await cloakroom(command, "--config", folder.path(of: "nothing.yaml"))
+            #expect(result.ending.status == 1)
+            #expect((result.output + result.errors).contains("nothing.yaml"))
+        }
+    }
+
+    @Test("print-config says what is in effect and why: flags before environment before secret files before the file")
+    func printConfig() async throws {
+        let folder = try TemporaryFolder()
+        var configuration = GatewayFile(upstream: "http://127.0.0.1:9000")
+        configuration.apiTokenFile = "token.txt"
+        try folder.write("canary-api-token\n", to: "token.txt")
+        try folder.write(configuration.yaml, to: "gateway.yaml")
+        let result = try await cloakroom(
+            "print-config", "--config", folder.path(of: "gateway.yaml"), "--set", "session.idleTimeout=7m",
+            environment: ["CLOAKROOM_SESSION_IDLE_TIMEOUT": "8m", "CLOAKROOM_SESSION_ABSOLUTE_TIMEOUT": "9h"])
+        #expect(result.ending.status == 0)
+        func line(_ key: String) -> String {
+            result.output.split(separator: "\n").first { $0.hasPrefix(key + " ") || $0.hasPrefix(key + ":") }
+                .map(String.init) ?? ""
+        }
+        #expect(line("session.idleTimeout").contains("7m"))
+        #expect(line("session.idleTimeout").contains("--set"))
+        #expect(line("session.absoluteTimeout").contains("9h"))
+        #expect(line("session.absoluteTimeout").contains("CLOAKROOM_SESSION_ABSOLUTE_TIMEOUT"))
+        #expect(line("session.maxSessions").contains("default"))
+        #expect(line("session.cookie.secure").contains("gateway.yaml:"))
+        #expect(line("upstreams.api.apiToken.value").contains("<redacted>"))
+        #expect(line("upstreams.api.apiToken.value").contains("token.txt"))
+        #expect(!result.output.contains("canary"))
+    }
+
+    @Test("explain tells what would become of a request")
+    func explain() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write(GatewayFile(upstream: "http://127.0.0.1:9000").yaml, to: "gateway.yaml")
+        let file = folder.path(of: "gateway.yaml")
+        let video = try await cloakroom("explain", "--config", file, "GET", "/videos/1?p=/episodes")
+        #expect(video.ending.status == 0)
+        for word in ["video", "X-API-TOKEN", "Authorization", "127.0.0.1:9000"] {
+            #expect(video.output.contains(word), "\(video.output)")
+        }
+        #expect(!video.output.contains("demo-api-token"))
+        let unlisted = try await cloakroom("explain", "--config", file, "GET", "/nothing")
+        #expect(unlisted.output.contains("404"), "\(unlisted.output)")
+    }
+
+    @Test("routes lists the table, and ends with 3 when something became public")
+    func routes() async throws {
+        let folder = try TemporaryFolder()
+        let yaml = GatewayFile(upstream: "http://127.0.0.1:9000").yaml
+        try folder.write(yaml, to: "old.yaml")
+        // The last route but one loses its lock.
+        let name = try #require(yaml.range(of: "name: user"))
+        let lock = try #require(yaml.range(of: "requiresAuthorization: true", range: name.upperBound..<yaml.endIndex))
+        try folder.write(
+            yaml.replacingCharacters(in: lock, with: "requiresAuthorization: false")
+                .replacingOccurrences(of: "name: echo", with: "name: parrot"), to: "new.yaml")
+        let (old, new) = (folder.path(of: "old.yaml"), folder.path(of: "new.yaml"))
+        let list = try await cloakroom("routes", "--config", old)
+        #expect(list.ending.status == 0)
+        for path in ["/episodes", "/videos/{id}", "/user"] { #expect(list.output.contains(path)) }
+        let opened = try await cloakroom("routes", "--config", new, "--diff", old)
+        #expect(opened.ending == ChildProgram.Ending(status: 3), "\(opened.output)")
+        #expect(opened.output.contains("/user"))
+        let closed = try await cloakroom("routes", "--config", old, "--diff", new)
+        #expect(closed.ending.status == 0, "\(closed.output)")
+    }
+
+    @Test("A command line that makes no sense is refused with a hint")
+    func usage() async throws {
+        let unknown = try await cloakroom("serv")
+        #expect(unknown.ending.status == 64)
+        #expect(unknown.errors.contains("Usage"))
+        let incomplete = try await cloakroom("serve")
+        #expect(incomplete.ending.status == 64)
+        #expect(incomplete.errors.contains("--config"))
+    }
+
+    @Test("mock-api says where it listens, wants its API token, and ends well on SIGTERM")
+    func mockAPI() async throws {
+        let program = try Executables.cloakroom()
+        try await ChildProgram.running(program, ["mock-api", "--port", "0", "--api-token", "t0ken"]) { program in
+            let address = try await program.waits(for: "its address") { program in
+                program.lines.first { $0.hasPrefix("mock API") }?.split(separator: " ").last.map(String.init)
+            }
+            let client = WebClient(address)
+            let refused = try await client.get("/episodes")
+            #expect(refused.status == 403)
+            let served = try await client.get("/episodes", [("X-API-TOKEN", "t0ken")])
+            #expect(served.status == 200)
+            // Nothing of what it has seen can be looked at unless that is asked for.
+            let hidden = try await client.get("/__mock/requests", [("X-API-TOKEN", "t0ken")])
+            #expect(hidden.status == 404)
+            program.send(SIGTERM)
+            let ending = try await program.ending(within: .seconds(20))
+            #expect(ending == ChildProgram.Ending(status: 0))
+        }
+    }
+}

@@ -1,0 +1,137 @@
+import MockAPI
+import Testing
+
+/// The rules about what is served to whom, from outside.
+@Suite("Policy", .serialized, .timeLimit(.minutes(3)))
+struct PolicyTests {
+    @Test("When we answer 401, the API has seen nothing")
+    func nothingUpstreamOn401() async throws {
+        try await ServedGateway.running { gateway, mock in
+            let client = gateway.client
+            let answers = [
+                try await client.get("/videos/1"), try await client.get("/user?p=/episodes"),
+                try await client.get("/videos/1", [("Authorization", "Bearer forged")]),
+                try await client.send("POST", "/__mock/echo", body: "secrets of mine"),
+                try await client.other(cookie: String(repeating: "A", count: 43)).get("/videos/1"),
+                try await client.get("/auth"),
+            ]
+            #expect(answers.map(\.status) == Array(repeating: 401, count: answers.count))
+            #expect(mock.observations.snapshot().total == 0)
+            let metrics = try await WebClient(gateway.admin).get("/metrics").body
+            let connections = metrics.split(separator: "\n").filter { $0.hasPrefix("cloakroom_upstream_connections{") }
+            #expect(!connections.isEmpty)
+            #expect(connections.allSatisfy { $0.hasSuffix(" 0") })
+        }
+    }
+
+    @Test("Routes and methods that are not listed are refused, with a session too")
+    func unlisted() async throws {
+        try await ServedGateway.running { gateway, mock in
+            let client = gateway.client
+            _ = try await client.signIn()
+            let requests = mock.observations.snapshot().total
+            for path in ["/", "/nothing", "/videos", "/videos/1/2", "/Episodes", "/episodes/", "/metrics", "/auth/x"] {
+                let answer = try await client.get(path)
+                #expect(answer.status == 404, "\(path)")
+                #expect(answer.problem?.code == "not_found", "\(path)")
+            }
+            let methods: [(String, String, Set<String>)] = [
+                ("POST", "/episodes", ["GET", "HEAD"]), ("DELETE", "/videos/1", ["GET", "HEAD"]),
+                ("GET", "/__mock/echo", ["POST"]), ("PUT", "/auth", ["POST", "GET", "DELETE"]),
+                ("BREW", "/episodes", ["GET", "HEAD"]),
+            ]
+            for (method, path, allowed) in methods {
+                let answer = try await client.send(method, path)
+                #expect(answer.status == 405, "\(method) \(path)")
+                #expect(answer.problem?.code == "method_not_allowed")
+                let allow = answer.values(of: "Allow").joined().split(separator: ",")
+                    .map { String($0.drop { $0 == " " }) }
+                #expect(Set(allow).isSuperset(of: allowed), "\(method) \(path): \(allow)")
+                #expect(!allow.contains(method))
+            }
+            #expect(mock.observations.snapshot().total == requests)
+        }
+    }
+
+    @Test("A path that could be read in two ways is refused, and the API sees the same path as the policy")
+    func ambiguousPaths() async throws {
+        try await ServedGateway.running { gateway, mock in
+            let refused = [
+                "/episodes/../videos/1", "/videos%2f1", "/videos/%2e%2e/episodes", "/videos%5c1", "/videos/1%00",
+                "/episodes;/../videos/1", "/episodes%23", "/videos/%zz", "/\u{e9}pisodes", "//episodes",
+            ]
+            for path in refused {
+                let request = "GET \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+                let answer = try Answer(
+                    printed: try await RawConnection.exchange(Array(request.utf8), port: gateway.clear.port))
+                // Refused, or brought to a normal form that needs a session, or that nobody serves.
+                #expect([400, 401, 404].contains(answer.status), "\(path)")
+                #expect(answer.problem != nil, "\(path)")
+            }
+            let seen = mock.observations.snapshot()
+            #expect(seen.total == seen.count("GET", "/episodes"))
+        }
+    }
+
+    @Test("Answers of the gateway's own are not stored by anybody")
+    func noStore() async throws {
+        try await ServedGateway.running { gateway, _ in
+            let client = gateway.client
+            let answers = [
+                try await client.signIn(password: "wrong"), try await client.signIn(email: "jo"),
+                try await client.get("/auth"), try await client.get("/videos/1"), try await client.get("/nothing"),
+                try await client.send("POST", "/episodes"), try await client.signIn(), try await client.get("/auth"),
+                try await client.get("/videos/%zz"), try await client.send("DELETE", "/auth"),
+            ]
+            #expect(answers.map(\.status) == [401, 422, 401, 401, 404, 405, 200, 200, 400, 204])
+            for answer in answers { #expect(answer.values(of: "Cache-Control") == ["no-store"]) }
+        }
+    }
+
+    @Test("What a session chose is private unless the API says so itself, and varies by cookie")
+    func privateAnswers() async throws {
+        try await ServedGateway.running { gateway, _ in
+            let client = gateway.client
+            _ = try await client.signIn()
+            let echo = try await client.send("POST", "/__mock/echo", body: "mine")
+            #expect(echo.status == 200)
+            #expect(echo.body == "mine")
+            #expect(echo.values(of: "Cache-Control") == ["private"])
+            #expect(echo.values(of: "Vary") == ["Cookie"])
+            // Here the API has said what it wants.
+            let video = try await client.get("/videos/1")
+            #expect(video.values(of: "Cache-Control") == ["no-store"])
+            #expect(video.values(of: "Vary") == ["Cookie"])
+            // And here nothing depends on the session.
+            let episodes = try await client.get("/episodes")
+            #expect(episodes.values(of: "Cache-Control") == [])
+            #expect(episodes.values(of: "Vary") == [])
+        }
+    }
+
+    @Test("Operators have a listener of their own that changes nothing, and clients see nothing of it")
+    func adminListener() async throws {
+        try await ServedGateway.running { gateway, mock in
+            let client = gateway.client
+            let admin = WebClient(gateway.admin)
+            for path in ["/metrics", "/live", "/ready"] {
+                let own = try await admin.get(path)
+                #expect(own.status == 200, "\(path)")
+                let clients = try await client.get(path)
+                #expect(clients.status == 404, "\(path)")
+                for method in ["POST", "PUT", "DELETE", "PATCH"] {
+                    let answer = try await admin.send(method, path)
+                    #expect(answer.status == 405, "\(method) \(path)")
+                }
+            }
+            for path in ["/", "/episodes", "/videos/1", "/auth"] {
+                let answer = try await admin.get(path)
+                #expect(answer.status == 404, "\(path)")
+            }
+            let signIn = try await admin.signIn()
+            #expect(signIn.status == 404)
+            #expect(gateway.admin.hasPrefix("http://127.0.0.1:"))
+            #expect(mock.observations.snapshot().total == 0)
+        }
+    }
+}

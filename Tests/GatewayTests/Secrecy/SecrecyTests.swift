@@ -1,0 +1,125 @@
+import Foundation
+import Glibc
+import MockAPI
+import Testing
+
+/// Where secrets must not be found: in anything that the gateway says to anybody.
+@Suite("Secrecy", .serialized, .timeLimit(.minutes(3)))
+struct SecrecyTests {
+    private static let password = "canary-password-5f1d"
+    private static let apiToken = "canary-api-token-77ab"
+    private static let query = "canary-query-90cc"
+    private static let loudest = [
+        "logging.level=trace", "tracing.exporter=log", "tracing.ratio=1", "trustedPeers=127.0.0.1",
+    ]
+
+    private static var settings: MockAPISettings {
+        MockAPISettings(
+            apiToken: apiToken, users: [MockUser(email: "jo@example.com", password: password, name: "Jo")],
+            exposeObservations: true)
+    }
+
+    /// Everything that can be said of a session, good and bad.
+    /// - Returns: All answers, and all tickets that were given out.
+    private func scenario(
+        _ gateway: ServedGateway, _ mock: RunningMockAPI
+    ) async throws -> (answers: [Answer], tickets: [String]) {
+        let client = gateway.client
+        let (email, password) = ("jo@example.com", Self.password)
+        var tickets: [String] = []
+        func note() { client.cookie.map { tickets.append($0) } }
+        _ = try await client.signIn(email: email, password: password + "-wrong")
+        _ = try await client.signIn(email: "jo@@example.com", password: password)
+        let json = [("Content-Type", "application/json")]
+        _ = try await client.send("POST", "/auth", json, body: #"{"email":"jo","password":"\#(password)"}"#)
+        _ = try await client.send("POST", "/auth", json, body: #"{"password":"\#(password)""#)
+        _ = try await client.signIn(email: email, password: password)
+        note()
+        _ = try await client.send("POST", "/auth", json, body: #"{"email":"\#(email)","password":"\#(password)"}"#)
+        note()
+        _ = try await client.get("/auth")
+        _ = try await client.get("/videos/1?access_token=\(Self.query)")
+        _ = try await client.get("/user")
+        _ = try await client.get("/episodes")
+        _ = try await client.send("POST", "/__mock/echo", body: "echo")
+        for status in [401, 500] {
+            mock.faults.failNext("GET", "/videos/1", statuses: [status])
+            _ = try await client.get("/videos/1")
+        }
+        mock.faults.failNext("POST", "/auth", statuses: [500])
+        _ = try await client.signIn(email: email, password: password)
+        mock.faults.failNext("GET", "/user", statuses: [401])
+        _ = try await client.signIn(email: email, password: password)
+        _ = try await client.get("/videos/%zz?\(Self.query)")
+        _ = try await client.get("/nothing?\(Self.query)")
+        let ticket = client.cookie ?? ""
+        let basic = WebClient.basic(email, password)
+        for bytes in [
+            "GET /videos/1 HTTP/1.1\r\nCookie: \(WebClient.cookieName)=\(ticket)\r\n\r\n",
+            "GET /videos/1 HTTP/1.1\r\nHost: a\r\nCookie: \(WebClient.cookieName)=\(ticket)\r\n folded\r\n\r\n",
+            "POST /auth HTTP/1.1\r\nHost: a\r\nAuthorization: \(basic)\u{0}\r\n\r\n",
+            "POST /auth HTTP/1.1\r\nHost: a\r\nAuthorization \(basic)\r\n\r\n",
+        ] {
+            _ = try await RawConnection.exchange(Array(bytes.utf8), port: gateway.clear.port)
+        }
+        mock.faults.failNext("POST", "/auth/revoke", statuses: [500])
+        _ = try await client.send("DELETE", "/auth")
+        _ = try await client.get("/videos/1")
+        return (client.answers, tickets)
+    }
+
+    /// The tokens that the API gave out, as far as it saw them again.
+    private func tokens(_ mock: RunningMockAPI) -> Set<String> {
+        let values = mock.observations.snapshot().recent.flatMap { $0.values(of: "Authorization") }
+        return Set(values.filter { $0.hasPrefix("Bearer ") }.map { String($0.dropFirst(7)) })
+    }
+
+    @Test("No endpoint ever answers with a token")
+    func noTokenInAnswers() async throws {
+        try await ServedGateway.running(before: Self.settings) { gateway, mock in
+            let (answers, _) = try await scenario(gateway, mock)
+            let tokens = tokens(mock)
+            // Two sessions' access tokens and the refresh tokens of those that were made void.
+            #expect(tokens.count >= 4)
+            #expect(answers.count >= 18)
+            for answer in answers {
+                let text = answer.fields.map { "\($0.name): \($0.value)" }.joined(separator: "\n") + answer.body
+                for token in tokens { #expect(!text.contains(token)) }
+                #expect(!text.contains("eyJ"))
+                #expect(!text.lowercased().contains("accesstoken"))
+            }
+        }
+    }
+
+    @Test("No secret is in any line of the log at level trace, in any span, any metric or any answer")
+    func canaries() async throws {
+        try await ServedGateway.running(before: Self.settings, set: Self.loudest) { gateway, mock in
+            let (answers, tickets) = try await scenario(gateway, mock)
+            let metrics = try await WebClient(gateway.admin).get("/metrics").body
+            gateway.program.send(SIGTERM)
+            let ending = try await gateway.program.ending(within: .seconds(20))
+            #expect(ending.status == 0)
+
+            #expect(tickets.count == 2)
+            let basic = WebClient.basic("jo@example.com", Self.password).dropFirst(6)
+            let secrets =
+                [Self.password, Self.apiToken, Self.query, String(basic)] + tickets + Array(tokens(mock))
+            #expect(secrets.count >= 10)
+            let places = [
+                "output": gateway.program.output, "errors": gateway.program.errors, "metrics": metrics,
+                "answers": answers.map(\.textWithoutTicket).joined(separator: "\n"),
+            ]
+            for (place, text) in places {
+                for (index, secret) in secrets.enumerated() {
+                    // Not the secret itself in the message of a failure.
+                    #expect(!text.contains(secret), "secret \(index) is in the \(place)")
+                }
+            }
+            // And there was something to look through.
+            #expect(places["output"]?.contains(#""logger":"span""#) == true)
+            #expect(places["output"]?.contains(#""logger":"access""#) == true)
+            #expect(places["output"]?.contains(#""event":"sign_in""#) == true)
+            #expect(metrics.contains("cloakroom_sign_ins_total"))
+        }
+    }
+}

@@ -1,0 +1,159 @@
+import Foundation
+import Logging
+import MockAPI
+import Testing
+
+/// What becomes of sign-ins and sessions when the API is not itself.
+@Suite("An API that fails", .serialized, .timeLimit(.minutes(3)))
+struct UpstreamFailureTests {
+    /// An address of this machine that nobody else takes while the API is down: the system gives out ports of 127.0.0.1.
+    private static var ownAddress: String {
+        let id = ProcessInfo.processInfo.processIdentifier
+        return "127.\(64 + (id >> 16) & 63).\((id >> 8) & 255).\(max(id & 255, 1))"
+    }
+
+    @Test("While the API is down nobody is signed out")
+    func apiIsDown() async throws {
+        var settings = MockAPISettings.withTwoUsers
+        settings.host = Self.ownAddress
+        settings.port = 9_000
+        let (ports, listening) = AsyncStream.makeStream(of: Int.self)
+        let silent = Logger(label: "mock") { _ in SwiftLogNoOpLogHandler() }
+        let mock = MockAPI(settings: settings, logger: silent) { port in listening.yield(port) }
+        /// Runs the API until `body` is through; its tokens outlive that.
+        func whileUp(_ body: () async throws -> Void) async throws {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    do {
+                        try await mock.run()
+                    } catch is CancellationError {
+                        // That is how it is stopped.
+                    }
+                }
+                var iterator = ports.makeAsyncIterator()
+                _ = await iterator.next()
+                defer { group.cancelAll() }
+                try await body()
+            }
+        }
+        try await ServedGateway.running(GatewayFile(upstream: "http://\(settings.host):\(settings.port)")) { gateway in
+            let client = gateway.client
+            let statuses = Statuses()
+            try await whileUp {
+                statuses.append(try await client.signIn().status)
+                statuses.append(try await client.get("/videos/1").status)
+            }
+            #expect(statuses.all == [200, 200])
+
+            let other = client.other()
+            let signIn = try await other.signIn()
+            #expect(signIn.status == 502)
+            #expect(signIn.problem?.code == "unreachable")
+            #expect(other.cookie == nil)
+            let video = try await client.get("/videos/1")
+            #expect(video.status == 502)
+            #expect(video.problem?.code == "unreachable")
+            #expect(video.values(of: "Set-Cookie") == [])
+            let whoAmI = try await client.get("/auth")
+            #expect(whoAmI.status == 200)
+
+            try await whileUp {
+                statuses.append(try await client.get("/videos/1").status)
+                statuses.append(try await other.signIn().status)
+            }
+            #expect(statuses.all == [200, 200, 200, 200])
+            #expect(mock.observations.snapshot().count("POST", "/auth/revoke") == 0)
+        }
+    }
+
+    @Test("A sign-in that the API answers with nonsense is invalid_response, and nothing of the nonsense gets through")
+    func nonsense() async throws {
+        let tokens = #"{"accessToken":"canary-access","refreshToken":"canary-refresh"}"#
+        let signIns = [
+            "not JSON": ScriptedUpstream.json("<p>canary</p>"),
+            "an empty object": ScriptedUpstream.json("{}"),
+            "no object": ScriptedUpstream.json(#"["canary"]"#),
+            "a number for a token": ScriptedUpstream.json(#"{"accessToken":1}"#),
+            "an empty token": ScriptedUpstream.json(#"{"accessToken":"","refreshToken":"canary"}"#),
+            "a line break in a token": ScriptedUpstream.json(#"{"accessToken":"canary\r\nSet-Cookie: a=b"}"#),
+            "a NUL in a token": ScriptedUpstream.json(#"{"accessToken":"canary\u0000"}"#),
+            "too much": ScriptedUpstream.json(#"{"accessToken":"\#(String(repeating: "x", count: 70_000))"}"#),
+            "our API token is wrong": ScriptedUpstream.json(tokens, status: "403 Forbidden"),
+            "not HTTP": "SSH-2.0-canary\r\n\r\n",
+        ]
+        let users = [
+            "not JSON": ScriptedUpstream.json("canary"),
+            "no object": ScriptedUpstream.json(#"["canary"]"#),
+            "the token in it": ScriptedUpstream.json(#"{"id":1,"note":"canary-access-that-is-long"}"#),
+            "unauthorized": ScriptedUpstream.json("{}", status: "401 Unauthorized"),
+        ]
+        try await ScriptedUpstream.running { upstream, port in
+            try await ServedGateway.running(GatewayFile(upstream: "http://127.0.0.1:\(port)")) { gateway in
+                func expectInvalidResponse(_ what: String) async throws {
+                    let answer = try await gateway.client.signIn()
+                    #expect(answer.status == 502, "\(what)")
+                    #expect(answer.problem?.code == "invalid_response", "\(what)")
+                    #expect(answer.values(of: "Set-Cookie") == [], "\(what)")
+                    #expect(!answer.textWithoutTicket.contains("canary"), "\(what)")
+                }
+                for (what, bytes) in signIns {
+                    upstream.answer("POST /auth", with: bytes)
+                    try await expectInvalidResponse("sign-in: \(what)")
+                }
+                let long = tokens.replacingOccurrences(of: "canary-access", with: "canary-access-that-is-long")
+                upstream.answer("POST /auth", with: ScriptedUpstream.json(long))
+                for (what, bytes) in users {
+                    upstream.answer("GET /user", with: bytes)
+                    try await expectInvalidResponse("user: \(what)")
+                }
+                upstream.answer("GET /user", with: ScriptedUpstream.json(#"{"email":"jo@example.com","name":"Jo"}"#))
+                let answer = try await gateway.client.signIn()
+                #expect(answer.status == 200)
+                #expect(!answer.textWithoutTicket.contains("canary"))
+            }
+        }
+    }
+
+    @Test("A sign-in that the API fails with 500 is unreachable, and can be tried again")
+    func internalError() async throws {
+        try await ServedGateway.running { gateway, mock in
+            for path in [("POST", "/auth"), ("GET", "/user")] {
+                mock.faults.failNext(path.0, path.1, statuses: [500])
+                let client = gateway.client
+                let failed = try await client.signIn()
+                #expect(failed.status == 502)
+                #expect(failed.problem?.code == "unreachable")
+                #expect(client.cookie == nil)
+                let again = try await client.signIn()
+                #expect(again.status == 200)
+            }
+        }
+    }
+
+    @Test("What the API answers on a forwarded route passes through untouched, a 401 too")
+    func untouched() async throws {
+        try await ServedGateway.running { gateway, mock in
+            let client = gateway.client
+            _ = try await client.signIn()
+            for status in [400, 401, 404, 500, 503] {
+                mock.faults.failNext("GET", "/videos/1", statuses: [status])
+                let answer = try await client.get("/videos/1")
+                #expect(answer.status == status)
+                #expect(answer.body == #"{"error":"The mock was told to fail this request."}"#)
+                #expect(answer.values(of: "Set-Cookie") == [])
+            }
+            let missing = try await client.get("/videos/4711")
+            #expect(missing.status == 404)
+            #expect(missing.problem == nil)
+        }
+    }
+}
+
+/// Statuses in the order in which they came.
+private final class Statuses {
+    private(set) var all: [Int] = []
+
+    func append(_ status: Int) {
+        all.append(status)
+    }
+}
