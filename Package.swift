@@ -89,7 +89,8 @@ let package = Package(
             dependencies: [
                 "CloakroomAdmin", "CloakroomConfig", "CloakroomCore", "CloakroomIdentity", "CloakroomProxy",
                 "CloakroomSessions", "CloakroomTelemetry", "MockAPI",
-                arguments, asyncHTTPClient, configuration, crypto, lifecycle, signals, log, metrics, tracing, x509, asn1,
+                arguments, asyncHTTPClient, configuration, crypto, lifecycle, signals, log, metrics, tracing, x509,
+                asn1,
                 nioCore, nioPosix, nioSSL,
             ],
             swiftSettings: settings),

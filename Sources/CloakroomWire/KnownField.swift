@@ -98,11 +98,15 @@ struct KnownFieldTable: Sendable {
     /// of these by it, so equal words mean equal names.
     @inline(__always)
     private static func pack(_ bytes: Span<UInt8>, from start: Int, count: Int) -> (UInt64, UInt64, UInt64, UInt64) {
-        (
-            word(bytes, from: start, count: min(count, 8)),
-            word(bytes, from: start + 8, count: min(max(count - 8, 0), 8)),
-            word(bytes, from: start + 16, count: min(max(count - 16, 0), 8)),
-            word(bytes, from: start + 24, count: min(max(count - 24, 0), 8))
+        guard count >= 8 else { return (word(bytes, from: start, count: count), 0, 0, 0) }
+        let raw = bytes.bytes
+        let fold: UInt64 = 0x2020_2020_2020_2020
+        // The last word overlaps the one before it where the length is no multiple of eight.
+        return (
+            raw.unsafeLoadUnaligned(fromByteOffset: start, as: UInt64.self) | fold,
+            count > 16 ? raw.unsafeLoadUnaligned(fromByteOffset: start + 8, as: UInt64.self) | fold : 0,
+            count > 24 ? raw.unsafeLoadUnaligned(fromByteOffset: start + 16, as: UInt64.self) | fold : 0,
+            raw.unsafeLoadUnaligned(fromByteOffset: start + count - 8, as: UInt64.self) | fold
         )
     }
 

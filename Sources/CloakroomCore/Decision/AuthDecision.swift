@@ -14,6 +14,13 @@ public enum AuthDecision: Sendable, Equatable {
     public static func decide(
         _ route: Route, at routeIndex: Int, session lookup: @autoclosure () -> SessionLookup
     ) -> AuthDecision {
+        decide(route.access, at: routeIndex, session: lookup())
+    }
+
+    /// The same for a route of which only its rules are at hand.
+    public static func decide(
+        _ route: RouteAccess, at routeIndex: Int, session lookup: @autoclosure () -> SessionLookup
+    ) -> AuthDecision {
         guard route.usesSession else {
             return .forward(UpstreamPermit(route: routeIndex, inject: route.inject, session: nil))
         }
@@ -29,11 +36,27 @@ public enum AuthDecision: Sendable, Equatable {
     }
 }
 
-extension Route {
+/// Who may ask for a route, and with what a request goes on: all of a route that the decision needs.
+public struct RouteAccess: Sendable, Equatable {
+    /// Whether a request needs a session.
+    public var requiresAuthorization: Bool
+    /// What is added to the request on its way to the upstream.
+    public var inject: Injection
+
     /// Whether it matters who asks.
     public var usesSession: Bool {
         requiresAuthorization || inject.contains(.bearer)
     }
+}
+
+extension Route {
+    /// Who may ask for it, and with what a request goes on.
+    public var access: RouteAccess {
+        RouteAccess(requiresAuthorization: requiresAuthorization, inject: inject)
+    }
+
+    /// Whether it matters who asks.
+    public var usesSession: Bool { access.usesSession }
 }
 
 /// Leave to send one request to an upstream. Only ``AuthDecision`` makes one, and nothing reaches an upstream without:

@@ -6,7 +6,9 @@ import NIOCore
 /// The order is the point: what ends at this hop goes first, then every client copy of what the gateway may set, in any
 /// spelling and on every route, then the session's cookie. What the gateway sets is written afterwards, anew, so that no
 /// client can take it away, double it or send it in its place.
-public struct RequestHeaderPolicy: Sendable {
+///
+/// Immutable; a class, so that asking it costs one reference and not one for each of its sets.
+public final class RequestHeaderPolicy: Sendable {
     /// What no field may be named, known ones included.
     private let stripped: FieldNameSet
     /// What no field that is not known may be named.
@@ -61,9 +63,19 @@ public struct RequestHeaderPolicy: Sendable {
     /// Marks the fields that end here.
     /// - Parameter isTrusted: Whether the peer may tell who it forwards for.
     public func mark(_ head: inout RequestHead, isTrusted: Bool) -> Marks {
+        let reading = cookie.read(head)
+        return mark(&head, isTrusted: isTrusted, reading: reading)
+    }
+
+    /// Marks the fields that end here.
+    /// - Parameters:
+    ///   - isTrusted: Whether the peer may tell who it forwards for.
+    ///   - reading: What the request carries under the name of the session's cookie.
+    public func mark(_ head: inout RequestHead, isTrusted: Bool, reading: SessionCookie.Reading) -> Marks {
         let buffer = head.bytes
         let bytes = buffer.readableBytesUInt8Span
         var marks = Marks()
+        marks.hasOurCookie = reading != .absent
         marks.connection = HopByHop.mark(&head.fields, bytes)
         for index in head.fields.indices where !head.fields[index].isDropped {
             let field = head.fields[index]
@@ -80,7 +92,7 @@ public struct RequestHeaderPolicy: Sendable {
             case .via, .forwarded, .xForwardedFor, .xForwardedPort, .xForwardedServer, .xRealIP:
                 head.fields[index].isDropped = !isTrusted
             case .cookie:
-                if cookie.isNamed(in: field, bytes) { marks.hasOurCookie = true }
+                head.fields[index].isDropped = marks.hasOurCookie
             case .expect:
                 let isKnown = marks.expectation != .unknown && isContinue(bytes, field.valueRange)
                 marks.expectation = isKnown ? .continue : .unknown
@@ -92,11 +104,6 @@ public struct RequestHeaderPolicy: Sendable {
                 if isStripped { head.fields[index].isDropped = true }
             default:
                 if stripped.contains(bytes, field.nameRange) { head.fields[index].isDropped = true }
-            }
-        }
-        if marks.hasOurCookie {
-            for index in head.fields.indices where head.fields[index].name == .cookie {
-                head.fields[index].isDropped = true
             }
         }
         return marks

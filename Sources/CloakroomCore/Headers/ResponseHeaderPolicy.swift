@@ -1,8 +1,8 @@
 public import CloakroomWire
 import NIOCore
 
-/// Which fields of a response go back to the client.
-public struct ResponseHeaderPolicy: Sendable {
+/// Which fields of a response go back to the client. Immutable.
+public final class ResponseHeaderPolicy: Sendable {
     private let cookie: SessionCookie
 
     /// What marking a response's fields told about it.

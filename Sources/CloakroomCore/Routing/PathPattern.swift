@@ -96,10 +96,14 @@ extension PathPattern {
         guard part != ".", part != ".." else {
             throw PathPatternError("\"\(part)\" never reaches a route (leave dot segments out)")
         }
+        guard !part.contains("+") else {
+            throw PathPatternError(
+                "\"\(part)\" holds a plus, which clients also write as %2B (use a parameter for this segment)")
+        }
         for byte in part.utf8 {
             guard PathByte.isAllowed(byte), byte != UInt8(ascii: "*") else {
                 throw PathPatternError(
-                    "\"\(part)\" holds a character that no literal segment may have (use letters, digits and -._~!$&'()+,=:@)"
+                    "\"\(part)\" holds a character that no literal segment may have (use letters, digits and -._~!$&'(),=:@)"
                 )
             }
         }

@@ -2,9 +2,10 @@ public import CloakroomWire
 
 /// The target of a request, taken apart once (RFC 9112 §3.2). Policy and upstream see the same bytes of it.
 ///
-/// A path has one normal form here: segments of unreserved and sub-delimiter characters, percent-encoded bytes in upper
-/// case, characters that need no encoding decoded. What could be read in two ways (dot segments, encoded slashes and
-/// dots, backslashes, semicolons, double slashes) is refused, not repaired. The query decides nothing and passes as it is.
+/// A path has one normal form here: characters that may stand for themselves in a segment are decoded, all others are
+/// percent-encoded in upper case; only a plus keeps the form it has, because some read a plain one as a space. What could
+/// be read in two ways (dot segments, encoded slashes and dots, backslashes, semicolons, double slashes) is refused, not
+/// repaired. The query decides nothing and passes as it is.
 public struct RequestTarget: Sendable, Equatable {
     /// The path within the target's bytes. Empty stands for `/`.
     public var path: ByteRange
@@ -122,7 +123,8 @@ public enum TargetRefusal: Error, Sendable, Equatable, CaseIterable {
     case fragment
     /// A backslash, a semicolon or a NUL, or a slash, plain or encoded, that would change what the path means.
     case separator
-    /// A percent sign that two hexadecimal digits do not follow.
+    /// A percent sign that two hexadecimal digits do not follow, or bytes that are an overlong or impossible form of a
+    /// character (RFC 3629 §3).
     case percentEncoding
     /// A control character, a space, or one that is not ASCII.
     case character
@@ -152,11 +154,14 @@ enum PathByte {
     static func normalize(_ path: Span<UInt8>, into scratch: inout [UInt8]) throws(TargetRefusal) {
         scratch.removeAll(keepingCapacity: true)
         var index = 0
+        /// The byte that was decoded last, if it stands right before.
+        var previous: UInt8 = 0
         while index < path.count {
             let byte = path[index]
             guard byte == UInt8(ascii: "%") else {
                 scratch.append(byte)
                 index += 1
+                previous = 0
                 continue
             }
             guard index + 2 < path.count, let high = digit(path[index + 1]), let low = digit(path[index + 2]) else {
@@ -168,8 +173,10 @@ enum PathByte {
             case UInt8(ascii: "#"): throw .fragment
             case UInt8(ascii: "/"), UInt8(ascii: "\\"), UInt8(ascii: ";"), 0: throw .separator
             case 0x01...0x1f, 0x7f: throw .character
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "~"):
+            case 0xc0, 0xc1, 0xf5...0xff: throw .percentEncoding
+            case 0x80...0x9f where previous == 0xe0: throw .percentEncoding
+            case 0x80...0x8f where previous == 0xf0: throw .percentEncoding
+            case _ where value != UInt8(ascii: "+") && isAllowed(value):
                 scratch.append(value)
             default:
                 scratch.append(UInt8(ascii: "%"))
@@ -177,6 +184,7 @@ enum PathByte {
                 scratch.append(upperCase(path[index + 2]))
             }
             index += 3
+            previous = value
         }
     }
 

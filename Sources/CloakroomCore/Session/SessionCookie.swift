@@ -2,7 +2,9 @@ public import CloakroomWire
 public import NIOCore
 
 /// The session's cookie on the wire: read from requests, taken out of what is passed on, set and cleared in answers.
-public struct SessionCookie: Sendable {
+///
+/// Immutable; a class, because every request asks it several times.
+public final class SessionCookie: Sendable {
     /// The name as bytes.
     private let name: [UInt8]
     private let plan: CookiePlan
@@ -43,15 +45,6 @@ public struct SessionCookie: Sendable {
             }
         }
         return reading
-    }
-
-    /// Whether a `Cookie` field holds a pair under our name.
-    public func isNamed(in field: FieldIndex, _ bytes: Span<UInt8>) -> Bool {
-        var pairs = CookiePairs(field.valueRange)
-        while let pair = pairs.next(bytes) {
-            if isOurs(pair, bytes) { return true }
-        }
-        return false
     }
 
     /// Writes what a `Cookie` field holds besides our pair: `Cookie: ` before the first of them, `; ` before the others,

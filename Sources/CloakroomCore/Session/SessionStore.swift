@@ -14,6 +14,18 @@ public protocol SessionTable: Sendable {
     /// - Parameters:
     ///   - slides: Whether the look counts as a use of the session.
     func find(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup
+    /// The same, for who asks for one ticket again and again.
+    /// - Parameter key: The ticket's key from an earlier look; `nil` at first, and then left there for the next.
+    func find(_ ticket: SessionTicket, key: inout SessionKey?, now: Timestamp, slides: Bool) -> SessionLookup
+}
+
+extension SessionTable {
+    /// For tables that have no use for keys.
+    public func find(
+        _ ticket: SessionTicket, key: inout SessionKey?, now: Timestamp, slides: Bool
+    ) -> SessionLookup {
+        find(ticket, now: now, slides: slides)
+    }
 }
 
 /// Keeps sessions. Every store passes the same contract tests.

@@ -23,26 +23,41 @@ public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, Custom
     ///   the last two bits zero.
     public init?(cookieValue: Span<UInt8>) {
         guard cookieValue.count == Self.characterCount else { return nil }
+        let values = Self.values
         var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
-        var bits: UInt64 = 0
-        var bitCount = 0
-        var byteIndex = 0
-        for index in cookieValue.indices {
-            guard let value = Self.value(of: cookieValue[index]) else { return nil }
-            bits = bits << 6 | UInt64(value)
-            bitCount += 6
-            guard bitCount >= 8 else { continue }
-            bitCount -= 8
-            let byte = bits >> UInt64(bitCount) & 0xff
-            switch byteIndex >> 3 {
-            case 0: words.0 = words.0 << 8 | byte
-            case 1: words.1 = words.1 << 8 | byte
-            case 2: words.2 = words.2 << 8 | byte
-            default: words.3 = words.3 << 8 | byte
+        // 43 characters are 258 bits. Each word takes as many whole characters as begin in it, and what is left over of
+        // the last one goes to the next word.
+        var seen: UInt8 = 0
+        var carry: UInt64 = 0
+        var carried = 0
+        var index = 0
+        for word in 0..<4 {
+            var bits = carry
+            var count = carried
+            (carry, carried) = (0, 0)
+            while count < 64, index < Self.characterCount {
+                let value = values[Int(cookieValue[index])]
+                seen |= value
+                index += 1
+                if count + 6 <= 64 {
+                    bits = bits << 6 | UInt64(value & 0x3f)
+                    count += 6
+                } else {
+                    let taken = 64 - count
+                    carried = 6 - taken
+                    bits = bits << UInt64(taken) | UInt64(value & 0x3f) >> UInt64(carried)
+                    carry = UInt64(value) & (1 << UInt64(carried) - 1)
+                    count = 64
+                }
             }
-            byteIndex += 1
+            switch word {
+            case 0: words.0 = bits
+            case 1: words.1 = bits
+            case 2: words.2 = bits
+            default: words.3 = bits
+            }
         }
-        guard bits & 0b11 == 0 else { return nil }
+        guard seen & 0x80 == 0, carry == 0, index == Self.characterCount else { return nil }
         (word0, word1, word2, word3) = words
     }
 
@@ -96,14 +111,16 @@ public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, Custom
             | (left.word3 ^ right.word3) == 0
     }
 
-    private static func value(of character: UInt8) -> UInt8? {
-        switch character {
+    /// The value of each character of the alphabet; 0xff for all others.
+    private static let values: [UInt8] = (0..<256).map { code in
+        let character = UInt8(code)
+        return switch character {
         case UInt8(ascii: "A")...UInt8(ascii: "Z"): character - UInt8(ascii: "A")
         case UInt8(ascii: "a")...UInt8(ascii: "z"): character - UInt8(ascii: "a") + 26
         case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0") + 52
         case UInt8(ascii: "-"): 62
         case UInt8(ascii: "_"): 63
-        default: nil
+        default: 0xff
         }
     }
 

@@ -85,12 +85,15 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         // Until a handshake is through, the peer is held to the shorter time.
         deadline = context.now &+ (isTLS ? context.timeouts.header : context.timeouts.keepAlive)
         context.add(self)
+        // It was accepted just before the gateway was told to stop.
+        if context.isDraining { closeNow() }
     }
 
     func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
         context.beginEvent()
         var bytes = unwrapInboundIn(data)
-        if reading == .lingering { return drop(bytes.readableBytes) }
+        // However much it is: time is what ends this, and reading it keeps the peer's answer from being reset.
+        if reading == .lingering { return }
         if inbound.readableBytes > 0 {
             inbound.writeBuffer(&bytes)
         } else {
@@ -160,11 +163,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
             return readHead(exchange)
         case .body:
             return readBody(exchange)
-        case .lingering:
-            drop(inbound.readableBytes)
-            inbound = ByteBuffer()
-            return false
-        case .waiting, .closed:
+        case .waiting, .lingering, .closed:
             return false
         }
     }
@@ -210,7 +209,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
                 return true
             case .end:
                 reading = isWanted ? .waiting : .head
-                if isWanted { exchange.requestEnd() } else { waitForRequest() }
+                if isWanted { exchange.requestEnd() } else if persists { waitForRequest() } else { linger() }
                 return true
             case .needsMore:
                 return false
@@ -242,16 +241,29 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     /// The last answer is written: no more is read but what is on its way, so that the peer is not reset before it has
     /// read the answer (RFC 9112 §9.6).
-    private func linger() {
-        guard reading != .closed else { return }
+    private func linger(for time: UInt64 = lingerTime) {
+        guard reading != .closed, let handlerContext else { return }
         reading = .lingering
         inbound = ByteBuffer()
-        deadline = context.now &+ Self.lingerTime
-        handlerContext?.close(mode: .output, promise: nil)
+        if isPaused {
+            isPaused = false
+            try? channel.syncOptions?.setOption(.autoRead, value: true)
+        }
+        // A slow reader has as long as for any body; the short time begins when everything is sent.
+        deadline = context.now &+ context.timeouts.bodyIdle
+        let sent = channel.eventLoop.makePromise(of: Void.self)
+        sent.futureResult.assumeIsolated().whenComplete { [self] _ in
+            if time == 0 { closeNow() } else { deadline = context.now &+ time }
+        }
+        handlerContext.close(mode: .output, promise: sent)
     }
 
     func closeNow() {
         guard reading != .closed else { return }
+        // Where the end of the connection would be the end of the answer, it must not look like one (RFC 9112 §8).
+        if outgoingFraming == .untilClose, reading != .lingering {
+            ChannelReset.onClose(channel)
+        }
         reading = .closed
         handlerContext?.close(promise: nil)
     }
@@ -272,7 +284,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     func drain() {
         persists = false
         guard let exchange else { return closeNow() }
-        if !exchange.isActive, reading == .head, inbound.readableBytes == 0 { closeNow() }
+        // The last answer may not be sent yet.
+        if !exchange.isActive, reading == .head, inbound.readableBytes == 0 { linger(for: 0) }
     }
 
     // MARK: - Writing
@@ -281,6 +294,15 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         guard outbound.readableBytes > 0 else { return }
         handlerContext?.write(wrapOutboundOut(outbound), promise: nil)
         outbound.clear()
+    }
+
+    /// Ours as to the version; the rest as it came, but for the space that stands even before no reason (RFC 9112 §4).
+    private func writeStatusLine(_ head: borrowing ResponseHead, _ bytes: RawSpan) {
+        outbound.writeStaticString("HTTP/1.1 ")
+        let statusStart = 9
+        let statusEnd = max(head.reason.end, statusStart + 3)
+        outbound.writeBytes(bytes.extracting(statusStart..<statusEnd))
+        outbound.writeStaticString(head.reason.start == statusStart + 3 ? " \r\n" : "\r\n")
     }
 
     /// `Connection`, where it says something that the version does not (RFC 9112 §9.3).
@@ -317,11 +339,7 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
         }
         // An answer before the request is through leaves the rest of it unread.
         if reading == .body { persists = false }
-        outbound.writeStaticString("HTTP/1.1 ")
-        let statusStart = 9
-        let statusEnd = max(head.reason.end, statusStart + 3)
-        outbound.writeBytes(bytes.extracting(statusStart..<statusEnd))
-        outbound.writeStaticString(head.reason.start == statusStart + 3 ? " \r\n" : "\r\n")
+        writeStatusLine(head, bytes)
         outbound.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
         if let date = additions.date {
             outbound.writeStaticString("Date: ")
@@ -342,9 +360,7 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
 
     func writeInformational(_ head: borrowing ResponseHead) {
         let bytes = head.bytes.readableBytesSpan
-        outbound.writeStaticString("HTTP/1.1 ")
-        outbound.writeBytes(bytes.extracting(9..<max(head.reason.end, 12)))
-        outbound.writeStaticString("\r\n")
+        writeStatusLine(head, bytes)
         outbound.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
         outbound.writeStaticString("\r\n")
     }
@@ -366,7 +382,13 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
     }
 
     func writeOwn(_ answer: OwnAnswer) {
-        if answer.status == 408 || (reading == .body && !canDiscardRest) { persists = false }
+        // Behind what is malformed, did not come whole or wants a tunnel, nothing can be trusted.
+        let isLast =
+            switch answer.status {
+            case 400, 408, 501: true
+            default: reading == .body && !canDiscardRest
+            }
+        if isLast { persists = false }
         outbound.writeStaticString("HTTP/1.1 ")
         outbound.writeString("\(answer.status) \(answer.title)\r\nDate: ")
         outbound.writeBytes(answer.date)
@@ -407,7 +429,7 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
 
     /// Whether the rest of a refused request's body is so short that reading it is cheaper than a new connection.
     private var canDiscardRest: Bool {
-        guard let exchange, exchange.marks.expectation != .continue else { return false }
+        guard let exchange, exchange.marks.expectation == .none else { return false }
         if case .length(let length) = exchange.framing { return length <= Self.discardLimit }
         return false
     }

@@ -18,6 +18,7 @@ extension Exchange {
     func decide(now: UInt64) -> Disposition {
         let tables = context.tables
         trace = ExchangeTrace()
+        marks = RequestHeaderPolicy.Marks()
         let bytes = head.bytes
         let span = bytes.readableBytesUInt8Span
         if record.method == .connect { return .problem(ProblemDocument(Problem(.notImplemented)), .none, allow: nil) }
@@ -38,6 +39,10 @@ extension Exchange {
             }
             return .allowEverything
         }
+        takeTraceContext(span)
+        let reading = tables.cookie.read(head)
+        ticket = if case .ticket(let ticket) = reading { ticket } else { nil }
+        marks = tables.requestPolicy.mark(&head, isTrusted: peer.isTrusted, reading: reading)
         switch match(tables.routeTable, span) {
         case .notFound:
             // Nothing here is ever traced back to a client (RFC 9110 §9.3.8).
@@ -49,22 +54,17 @@ extension Exchange {
             return .problem(ProblemDocument(Problem(.methodNotAllowed)), .none, allow: allow)
         case .own(let endpoint):
             record.routeIndex = tables.routes.count
-            ticket = readTicket()
-            takeTraceContext(span)
-            marks = tables.requestPolicy.mark(&head, isTrusted: peer.isTrusted)
             return .own(endpoint)
         case .route(let index):
-            return decide(route: index, span, now: now)
+            return decide(route: index, now: now)
         }
     }
 
-    private func decide(route index: Int, _ span: Span<UInt8>, now: UInt64) -> Disposition {
+    private func decide(route index: Int, now: UInt64) -> Disposition {
         let tables = context.tables
         record.routeIndex = index
         let entry = tables.routes[index]
-        let decision = AuthDecision.decide(entry.route, at: index, session: lookUp(now: now))
-        takeTraceContext(span)
-        marks = tables.requestPolicy.mark(&head, isTrusted: peer.isTrusted)
+        let decision = AuthDecision.decide(entry.access, at: index, session: lookUp(now: now))
         switch decision {
         case .forward(let permit):
             guard marks.expectation != .unknown else {
@@ -96,14 +96,14 @@ extension Exchange {
     }
 
     private func lookUp(now: UInt64) -> SessionLookup {
-        ticket = readTicket()
         guard let ticket else { return .none(.noSession) }
-        return context.tables.sessions.find(ticket, now: context.timestamp(at: now), slides: true)
-    }
-
-    private func readTicket() -> SessionTicket? {
-        guard case .ticket(let ticket) = context.tables.cookie.read(head) else { return nil }
-        return ticket
+        // A connection's requests mostly carry the same cookie: its hash is a twentieth of a request's instructions.
+        if ticket != hashedTicket {
+            hashedTicket = ticket
+            sessionKey = nil
+        }
+        return context.tables.sessions.find(
+            ticket, key: &sessionKey, now: context.timestamp(at: now), slides: true)
     }
 
     /// Finds the one authority of the request. HTTP/1.1 wants exactly one `Host`, even beside an absolute target

@@ -90,8 +90,9 @@ extension Exchange {
     /// Ends what spans there are.
     func endTrace(_ record: ExchangeRecord) {
         if let span = trace.client {
-            span.attributes["http.response.status_code"] = Int64(record.status)
-            if record.status >= 400 { span.setStatus(SpanStatus(code: .error)) }
+            let status = record.upstreamStatus ?? record.status
+            if status > 0 { span.attributes["http.response.status_code"] = Int64(status) }
+            if status == 0 || status >= 400 { span.setStatus(SpanStatus(code: .error)) }
             span.end()
         }
         if let span = trace.server {

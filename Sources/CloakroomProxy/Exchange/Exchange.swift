@@ -33,6 +33,9 @@ final class Exchange: Equatable {
     var collected = ByteBuffer()
     var ownEndpoint: OwnEndpoint?
     var ticket: SessionTicket?
+    /// The ticket that was looked for last on this connection, and its key.
+    var hashedTicket: SessionTicket?
+    var sessionKey: SessionKey?
     private var upstream: UpstreamConnection?
     private var pool: UpstreamPool?
     private var sentAt: UInt64 = 0
@@ -82,7 +85,7 @@ final class Exchange: Equatable {
 
     /// A message was refused before there was a request: answers it, and closes.
     func refuse(_ error: WireError, now: UInt64) {
-        head.reset()
+        forgetHead()
         startedAt = now
         beginRecord(now: now)
         record.errorType = .invalidRequest
@@ -93,7 +96,7 @@ final class Exchange: Equatable {
 
     /// The request did not arrive in time: answers it, and closes.
     func refuseSlowHead(now: UInt64) {
-        head.reset()
+        forgetHead()
         startedAt = now
         beginRecord(now: now)
         record.errorType = .requestTimeout
@@ -291,6 +294,7 @@ final class Exchange: Equatable {
         switch machine.upstreamFailed(mayRetry: mayRetry) {
         case .retry:
             record.retries += 1
+            record.upstreamDurationNanoseconds = nil
             pool?.upstream.retries.increment()
             lease(isFresh: true, now: now)
         case .answer:
@@ -355,7 +359,7 @@ final class Exchange: Equatable {
         if let allow { lines += Array("Allow: \(allow)\r\n".utf8) }
         var body = document.prefix
         body.reserveCapacity(body.count + 32 + document.suffix.count)
-        record.requestID.appendHex(to: &body)
+        body.append(contentsOf: record.requestID.description.utf8)
         body += document.suffix
         answer(
             status: document.problem.status, title: document.problem.title, fieldLines: lines, body: body, now: now)
@@ -366,6 +370,8 @@ final class Exchange: Equatable {
         guard let downstream else { return }
         machine.answered()
         record.status = UInt16(clamping: status)
+        // Whatever was asked of the upstream, this is not its answer.
+        if sentAt != 0 { record.upstreamStatus = 0 }
         let isToHead = record.method == .head
         record.bytesSent = isToHead ? 0 : UInt64(body.count)
         downstream.writeOwn(
@@ -431,15 +437,20 @@ final class Exchange: Equatable {
         context.telemetry.exchangeFinished(
             record, method: span.extracting(head.method.start..<head.method.end),
             path: span.extracting(head.target.start..<head.target.end))
-        head.reset()
-        head.method = ByteRange(start: 0, count: 0)
-        head.target = ByteRange(start: 0, count: 0)
+        forgetHead()
         permit = nil
         pool = nil
         ticket = nil
         ownEndpoint = nil
         sentAt = 0
         collected = ByteBuffer()
+    }
+
+    /// Lets go of the head's bytes, and of the places in them: a head that was refused half-way has some already.
+    private func forgetHead() {
+        head.reset()
+        head.method = ByteRange(start: 0, count: 0)
+        head.target = ByteRange(start: 0, count: 0)
     }
 
     private func beginRecord(now: UInt64) {

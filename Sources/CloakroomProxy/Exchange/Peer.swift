@@ -12,6 +12,8 @@ struct Peer {
     let forwardedForLine: [UInt8]
     /// `X-Forwarded-Proto: …` with its line end.
     let forwardedProtoLine: [UInt8]
+    /// All of these and `Via`, up to where the host comes in, for the usual request: HTTP/1.1, from no trusted peer.
+    let usualLines: [UInt8]
     /// `Forwarded: for=…;proto=…` without its line end (RFC 7239 §4).
     let forwardedPrefix: [UInt8]
 
@@ -25,5 +27,7 @@ struct Peer {
         forwardedForLine = Array("X-Forwarded-For: \(address)\r\n".utf8)
         forwardedProtoLine = Array("X-Forwarded-Proto: \(proto)\r\n".utf8)
         forwardedPrefix = Array("Forwarded: for=\(node);proto=\(proto)".utf8)
+        usualLines =
+            Array("Via: 1.1 cloakroom\r\n".utf8) + forwardedForLine + forwardedProtoLine + forwardedPrefix
     }
 }

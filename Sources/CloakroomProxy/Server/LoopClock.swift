@@ -1,9 +1,10 @@
+import CloakroomTelemetry
 import NIOCore
 
 #if canImport(Glibc)
-import Glibc
+    import Glibc
 #elseif canImport(Musl)
-import Musl
+    import Musl
 #endif
 
 /// Wall-clock time from the monotonic clock, so that a request needs to ask one clock only.
@@ -45,29 +46,15 @@ enum HTTPDate {
         let days = Int64((Double(seconds) / 86_400).rounded(.down))
         let secondOfDay = Int(seconds - days * 86_400)
         let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][Int(((days % 7) + 7) % 7)]
-        let (year, month, day) = civil(days)
+        let date = CivilDate(daysSinceEpoch: Int(days))
         let monthName = [
             "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-        ][month - 1]
+        ][date.month - 1]
         let time = [secondOfDay / 3_600, secondOfDay / 60 % 60, secondOfDay % 60].map(twoDigits).joined(separator: ":")
-        return Array("\(weekday), \(twoDigits(day)) \(monthName) \(year) \(time) GMT".utf8)
+        return Array("\(weekday), \(twoDigits(date.day)) \(monthName) \(date.year) \(time) GMT".utf8)
     }
 
     private static func twoDigits(_ number: Int) -> String {
         number < 10 ? "0\(number)" : "\(number)"
-    }
-
-    /// Year, month and day of a day since 1970-01-01 in the Gregorian calendar, by counting from 0000-03-01 in eras of
-    /// 400 years.
-    private static func civil(_ days: Int64) -> (year: Int, month: Int, day: Int) {
-        let shifted = Int(days) + 719_468
-        let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
-        let dayOfEra = shifted - era * 146_097
-        let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        let shiftedMonth = (5 * dayOfYear + 2) / 153
-        let day = dayOfYear - (153 * shiftedMonth + 2) / 5 + 1
-        let month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
-        return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, day)
     }
 }

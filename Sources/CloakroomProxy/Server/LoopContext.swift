@@ -14,6 +14,8 @@ final class LoopContext {
     let loopCount: Int
     private(set) var pools: [UpstreamPool] = []
     private(set) var isDraining = false
+    /// Room for the lines that every forwarded request gets.
+    var traceLines = TraceLines()
     private var members: [any LoopMember] = []
     private var generator = FastGenerator()
     private var clock = LoopClock()

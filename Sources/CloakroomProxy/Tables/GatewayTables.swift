@@ -60,12 +60,14 @@ public final class GatewayTables: Sendable {
 /// as a struct it was 2 % of the instructions of a request.
 final class RouteEntry: Sendable {
     let route: Route
+    let access: RouteAccess
     let unauthorized: UnauthorizedDocuments
     let bodyLimit: Int
     let responseHeadTimeout: UInt64
 
     init(_ route: Route, plan: GatewayPlan) {
         self.route = route
+        access = route.access
         unauthorized = UnauthorizedDocuments(messages: route.messages)
         bodyLimit = route.bodyLimit ?? plan.limits.body
         responseHeadTimeout = (route.responseHeadTimeout ?? plan.timeouts.responseHead).wholeNanoseconds

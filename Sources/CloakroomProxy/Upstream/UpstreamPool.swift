@@ -118,8 +118,9 @@ final class UpstreamPool {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pool = bound.value
-                    try channel.pipeline.syncOperations.addHandler(
-                        UpstreamConnection(channel: channel, pool: pool, context: pool.context, targetIndex: targetIndex))
+                    let connection = UpstreamConnection(
+                        channel: channel, pool: pool, context: pool.context, targetIndex: targetIndex)
+                    try channel.pipeline.syncOperations.addHandler(connection)
                 }
             }
         let connecting: EventLoopFuture<any Channel>

@@ -56,7 +56,7 @@ struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
 
     /// A new connection stands.
     mutating func dialed(_ connection: Connection) -> OnAvailable {
-        dialing -= 1
+        dialing = max(dialing - 1, 0)
         return available(connection)
     }
 
@@ -69,21 +69,21 @@ struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
 
     /// A connection could not be made.
     mutating func dialFailed() -> OnDialFailed {
-        dialing -= 1
+        dialing = max(dialing - 1, 0)
         guard let waiter = waiting.popFirst() else { return .nothing }
         return .fail(waiter)
     }
 
     /// A leased connection came back and can be used again.
     mutating func release(_ connection: Connection) -> OnAvailable {
-        leased -= 1
+        leased = max(leased - 1, 0)
         return available(connection)
     }
 
     /// A leased connection came back and is of no more use.
     /// - Returns: Whether to make a connection, because somebody waits for one.
     mutating func discardLeased() -> Bool {
-        leased -= 1
+        leased = max(leased - 1, 0)
         return dialIfNeeded()
     }
 

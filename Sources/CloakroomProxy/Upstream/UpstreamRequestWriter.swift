@@ -66,17 +66,22 @@ struct UpstreamRequestWriter {
     /// Who the request is for (RFC 7239; RFC 9110 §7.6.3). A stranger's word has been dropped, a trusted peer's stands.
     private func writeForwarding(_ bytes: RawSpan, into buffer: inout ByteBuffer) {
         let peer = exchange.peer
-        buffer.writeStaticString(exchange.protocolVersion == .http1_0 ? "Via: 1.0 cloakroom\r\n" : "Via: 1.1 cloakroom\r\n")
-        buffer.writeBytes(peer.forwardedForLine)
-        if !exchange.marks.keepsForwardedProto { buffer.writeBytes(peer.forwardedProtoLine) }
-        buffer.writeBytes(peer.forwardedPrefix)
+        let marks = exchange.marks
+        if exchange.protocolVersion == .http1_1, !marks.keepsForwardedProto {
+            buffer.writeBytes(peer.usualLines)
+        } else {
+            buffer.writeStaticString(
+                exchange.protocolVersion == .http1_0 ? "Via: 1.0 cloakroom\r\n" : "Via: 1.1 cloakroom\r\n")
+            buffer.writeBytes(peer.forwardedForLine)
+            if !marks.keepsForwardedProto { buffer.writeBytes(peer.forwardedProtoLine) }
+            buffer.writeBytes(peer.forwardedPrefix)
+        }
         if let host = exchange.hostRange {
             let host = bytes.extracting(host.start..<host.end)
             buffer.writeStaticString(";host=\"")
             buffer.writeBytes(host)
-            buffer.writeStaticString("\"\r\n")
-            if !exchange.marks.keepsForwardedHost {
-                buffer.writeStaticString("X-Forwarded-Host: ")
+            buffer.writeStaticString(marks.keepsForwardedHost ? "\"\r\n" : "\"\r\nX-Forwarded-Host: ")
+            if !marks.keepsForwardedHost {
                 buffer.writeBytes(host)
                 buffer.writeStaticString("\r\n")
             }
@@ -86,22 +91,13 @@ struct UpstreamRequestWriter {
     }
 
     private func writeTrace(_ bytes: RawSpan, into buffer: inout ByteBuffer) {
-        buffer.writeStaticString("X-Request-Id: ")
-        exchange.record.requestID.writeHex(into: &buffer)
-        if let context = exchange.trace.outgoing {
-            buffer.writeStaticString("\r\ntraceparent: 00-")
-            context.traceID.writeHex(into: &buffer)
-            buffer.writeStaticString("-")
-            HexDigits.write(context.spanID, into: &buffer)
-            // Two flags are known, so the second digit says it all (W3C Trace Context §3.2.2.5).
-            buffer.writeStaticString("-0")
-            buffer.writeInteger(UInt8(ascii: "0") + (context.flags & 0x03))
-        }
+        exchange.context.traceLines.write(
+            requestID: exchange.record.requestID, context: exchange.trace.outgoing, into: &buffer)
         if let state = exchange.trace.state {
-            buffer.writeStaticString("\r\ntracestate: ")
+            buffer.writeStaticString("tracestate: ")
             buffer.writeBytes(bytes.extracting(state.start..<state.end))
+            buffer.writeStaticString("\r\n")
         }
-        buffer.writeStaticString("\r\n")
     }
 }
 
@@ -117,26 +113,5 @@ extension ByteBuffer {
             runStart = index + 1 < fields.count ? Int(fields[index + 1].nameStart) : end
         }
         if end > runStart { writeBytes(bytes.extracting(runStart..<end)) }
-    }
-}
-
-extension Identifier128 {
-    /// Writes the 32 digits.
-    func writeHex(into buffer: inout ByteBuffer) {
-        HexDigits.write(high, into: &buffer)
-        HexDigits.write(low, into: &buffer)
-    }
-
-    /// Appends the 32 digits.
-    func appendHex(to bytes: inout [UInt8]) {
-        bytes.append(contentsOf: description.utf8)
-    }
-}
-
-extension HexDigits {
-    /// Writes sixteen digits, eight at a time.
-    static func write(_ value: UInt64, into buffer: inout ByteBuffer) {
-        buffer.writeInteger(eight(UInt32(truncatingIfNeeded: value >> 32)))
-        buffer.writeInteger(eight(UInt32(truncatingIfNeeded: value)))
     }
 }

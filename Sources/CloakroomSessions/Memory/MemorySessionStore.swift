@@ -45,7 +45,15 @@ public final class MemorySessionStore: SessionStore {
 
     /// Looks a session up, under one short lock. One that is found to be over is taken out on the spot.
     public func find(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
-        let key = SessionKey(ticket)
+        var key: SessionKey?
+        return find(ticket, key: &key, now: now, slides: slides)
+    }
+
+    public func find(
+        _ ticket: SessionTicket, key known: inout SessionKey?, now: Timestamp, slides: Bool
+    ) -> SessionLookup {
+        let key = known ?? SessionKey(ticket)
+        known = key
         let session: Session
         switch shard(of: key).contents.withLock({ $0.find(key, now: now) }) {
         case .session(let found): session = found

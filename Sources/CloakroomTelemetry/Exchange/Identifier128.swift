@@ -18,7 +18,7 @@ public struct Identifier128: Sendable, Hashable {
 extension Identifier128: CustomStringConvertible {
     /// The 32 digits.
     public var description: String {
-        var line = LineBuffer()
+        var line = LineBuffer(reserving: 32)
         line.appendHex(self)
         return line.text
     }

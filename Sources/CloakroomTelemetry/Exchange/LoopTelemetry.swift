@@ -60,7 +60,7 @@ public final class LoopTelemetry {
     /// of this object.
     public func flush() {
         guard let writer, bufferedLines > 0 else { return }
-        writer.submit(bytes: buffer.take(reserving: Self.bufferSize + 2_048), lines: bufferedLines)
+        writer.submit(bytes: buffer.take(), lines: bufferedLines)
         bufferedLines = 0
     }
 

@@ -42,14 +42,17 @@ struct TimestampRenderer {
 }
 
 /// A day of the Gregorian calendar.
-struct CivilDate: Equatable {
-    let year: Int
-    let month: Int
-    let day: Int
+public struct CivilDate: Equatable, Sendable {
+    /// The year.
+    public let year: Int
+    /// The month, 1...12.
+    public let month: Int
+    /// The day of the month, 1...31.
+    public let day: Int
 
     /// Counts in eras of 400 years, which all have 146,097 days, and in years that begin in March, so that the leap day
     /// is the last of its year.
-    init(daysSinceEpoch: Int) {
+    public init(daysSinceEpoch: Int) {
         let sinceMarch0000 = daysSinceEpoch + 719_468
         let era = Int(Int64(sinceMarch0000).floorDivided(by: 146_097))
         let dayOfEra = sinceMarch0000 - era * 146_097

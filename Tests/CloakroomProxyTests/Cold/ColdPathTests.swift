@@ -108,23 +108,23 @@ struct ColdPathTests {
             let chunked = "POST /auth HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
             #expect(try await client.exchange(chunked).text == "signIn|hi|||false")
             let head = try await client.exchange("HEAD /auth HTTP/1.1\r\nHost: a\r\n\r\n", isToHead: true)
-            #expect(head["Content-Length"] == "16")
+            #expect(head["Content-Length"] == "15")
             #expect(gateway.upstream.connections.isEmpty)
         }
     }
 
-    @Test(
-        "A body that an endpoint of the gateway's own does not want is 413",
-        arguments: [
-            "POST /auth HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n",
-            "POST /auth HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1388\r\n"
-                + String(repeating: "x", count: 5_000) + "\r\n",
-            "DELETE /auth HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx",
-        ])
-    func ownBodyTooLarge(request: String) async throws {
+    @Test("A body that an endpoint of the gateway's own does not want is 413")
+    func ownBodyTooLarge() async throws {
         try await GatewaySetup().run { gateway in
-            let answer = try await gateway.client().exchange(request)
-            #expect(answer.status == 413)
+            for request in [
+                "POST /auth HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n",
+                "POST /auth HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1388\r\n"
+                    + String(repeating: "x", count: 5_000) + "\r\n",
+                "DELETE /auth HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx",
+            ] {
+                let answer = try await gateway.client().exchange(request)
+                #expect(answer.status == 413, "\(request.prefix(60))")
+            }
         }
     }
 

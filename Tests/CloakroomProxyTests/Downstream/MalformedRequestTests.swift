@@ -58,13 +58,19 @@ struct MalformedRequestTests {
         Case(400, "GET /public/a b HTTP/1.1\r\nHost: a\r\n\r\n", "RFC 9112 §3.2"),
         Case(400, "GET /public/a\r\n\r\n", "RFC 9112 §2.3"),
         Case(505, "GET /public/a HTTP/2.0\r\nHost: a\r\n\r\n", "RFC 9112 §2.3"),
-        Case(414, "GET /public/\(String(repeating: "a", count: 9_000)) HTTP/1.1\r\nHost: a\r\n\r\n", "RFC 9110 §15.5.15"),
-        Case(431, "GET /public/a HTTP/1.1\r\nHost: a\r\nX: \(String(repeating: "a", count: 17_000))\r\n\r\n", "RFC 6585 §5"),
-        Case(431, "GET /public/a HTTP/1.1\r\nHost: a\r\n\(String(repeating: "X: b\r\n", count: 101))\r\n", "RFC 6585 §5"),
+        Case(
+            414, "GET /public/\(String(repeating: "a", count: 9_000)) HTTP/1.1\r\nHost: a\r\n\r\n", "RFC 9110 §15.5.15"),
+        Case(
+            431, "GET /public/a HTTP/1.1\r\nHost: a\r\nX: \(String(repeating: "a", count: 17_000))\r\n\r\n",
+            "RFC 6585 §5"),
+        Case(
+            431, "GET /public/a HTTP/1.1\r\nHost: a\r\n\(String(repeating: "X: b\r\n", count: 101))\r\n", "RFC 6585 §5"),
         Case(501, "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", "RFC 9110 §9.3.6"),
     ]
 
-    @Test("They are refused, the connection ends, and nothing of them or behind them reaches the upstream", arguments: cases)
+    @Test(
+        "They are refused, the connection ends, and nothing of them or behind them reaches the upstream",
+        arguments: cases)
     func refused(request: Case) async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()

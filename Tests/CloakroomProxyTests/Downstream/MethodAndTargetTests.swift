@@ -15,7 +15,8 @@ struct MethodAndTargetTests {
         }
     }
 
-    @Test("TRACE is 405, wherever it asks (RFC 9110 §9.3.8)", arguments: ["/public/a", "/private/a", "/nowhere", "/auth"])
+    @Test(
+        "TRACE is 405, wherever it asks (RFC 9110 §9.3.8)", arguments: ["/public/a", "/private/a", "/nowhere", "/auth"])
     func trace(path: String) async throws {
         try await GatewaySetup([.request]).run { gateway in
             let answer = try await gateway.client().exchange("TRACE \(path) HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -29,7 +30,8 @@ struct MethodAndTargetTests {
     func absoluteForm() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange("GET http://real.test:81/public/a?b HTTP/1.1\r\nHost: other.test\r\n\r\n")
+            let answer = try await client.exchange(
+                "GET http://real.test:81/public/a?b HTTP/1.1\r\nHost: other.test\r\n\r\n")
             #expect(answer.text == "ok")
             let request = gateway.upstream.requests[0]
             #expect(request.line == "GET /public/a?b HTTP/1.1")
@@ -45,7 +47,8 @@ struct MethodAndTargetTests {
             _ = try await gateway.client().exchange(Ask.get())
             #expect(gateway.upstream.requests[0].values("Host") == ["gateway.test"])
         }
-        try await GatewaySetup([.request, .send(Reply.ok)]).plan { $0.upstreams[0].preserveHost = false }.run { gateway in
+        try await GatewaySetup([.request, .send(Reply.ok)]).plan { $0.upstreams[0].preserveHost = false }.run {
+            gateway in
             _ = try await gateway.client().exchange(Ask.get())
             #expect(gateway.upstream.requests[0]["Host"]?.hasPrefix("127.0.0.1:") == true)
             #expect(gateway.upstream.requests[0]["X-Forwarded-Host"] == "gateway.test")
@@ -81,7 +84,8 @@ struct MethodAndTargetTests {
 
     @Test("An unknown method goes where its route allows it (RFC 9110 §9.1)")
     func unknownMethod() async throws {
-        try await GatewaySetup([.request, .send(Reply.ok)]).plan { $0.routes[0].methods.append("PURGE") }.run { gateway in
+        try await GatewaySetup([.request, .send(Reply.ok)]).plan { $0.routes[0].methods.append("PURGE") }.run {
+            gateway in
             let client = try await gateway.client()
             #expect(try await client.exchange("PURGE /public/a HTTP/1.1\r\nHost: a\r\n\r\n").text == "ok")
             #expect(gateway.upstream.requests[0].line == "PURGE /public/a HTTP/1.1")

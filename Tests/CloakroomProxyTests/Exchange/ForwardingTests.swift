@@ -54,7 +54,9 @@ struct ForwardingTests {
     func requestID() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
-            for _ in 0..<2 { _ = try await client.exchange(Ask.get("/public/a", "X-Request-Id: mine", "X_Request_Id: me")) }
+            for _ in 0..<2 {
+                _ = try await client.exchange(Ask.get("/public/a", "X-Request-Id: mine", "X_Request_Id: me"))
+            }
             let ids = gateway.upstream.requests.flatMap { $0.values("X-Request-Id") }
             #expect(Set(ids).count == 2)
             #expect(ids.allSatisfy { $0.count == 32 && $0.allSatisfy(\.isHexDigit) })

@@ -128,7 +128,8 @@ struct SecurityRuleTests {
         try await Self.isRefused(
             [
                 Ask.get("/private/a", "Authorization: Bearer \(Canary.accessToken)"),
-                Ask.get("/private/a", "Authorization: Basic eDp5"), Ask.get("/private/a", "X-API-TOKEN: \(Canary.apiToken)"),
+                Ask.get("/private/a", "Authorization: Basic eDp5"),
+                Ask.get("/private/a", "X-API-TOKEN: \(Canary.apiToken)"),
             ], status: 401)
     }
 
@@ -161,9 +162,11 @@ struct SecurityRuleTests {
     func oddities() async throws {
         try await Self.forward.run { gateway in
             for (request, status) in [
-                ("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n", 501), ("CONNECT /private/a HTTP/1.1\r\nHost: a\r\n\r\n", 501),
+                ("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n", 501),
+                ("CONNECT /private/a HTTP/1.1\r\nHost: a\r\n\r\n", 501),
                 ("TRACE /private/a HTTP/1.1\r\nHost: a\r\n\r\n", 405), ("GET /private/a HTTP/1.1\r\n\r\n", 400),
-                ("GET /private/a HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400), ("GET  HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+                ("GET /private/a HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+                ("GET  HTTP/1.1\r\nHost: a\r\n\r\n", 400),
             ] {
                 let answer = try await gateway.client().exchange(request)
                 #expect(answer.status == status, "\(request)")
@@ -175,7 +178,8 @@ struct SecurityRuleTests {
 
     @Test("Rule 26: CR, LF or NUL in what would be copied into a field is refused, whichever side it comes from")
     func controls() async throws {
-        try await Self.isRefused(["a\0b", "a\rb", "a\nb", "a\u{7f}b"].map { Ask.get("/public/a", "X: \($0)") }, status: 400)
+        try await Self.isRefused(
+            ["a\0b", "a\rb", "a\nb", "a\u{7f}b"].map { Ask.get("/public/a", "X: \($0)") }, status: 400)
         try await Self.isRefused(["a\0b", "a\rb"].map { "GET /public/a HTTP/1.1\r\nHost: \($0)\r\n\r\n" }, status: 400)
         for value in ["a\0b", "a\rSet-Cookie: x", "a\u{1}b"] {
             let answer = "HTTP/1.1 200 OK\r\nX: \(value)\r\nContent-Length: 2\r\n\r\nok"
@@ -191,7 +195,8 @@ struct SecurityRuleTests {
     func unlisted() async throws {
         try await Self.isRefused(
             [
-                "/", "/public", "/public/", "/publicx/a", "/Public/a", "/private", "/auth/", "/auth/x", "/live", "/metrics",
+                "/", "/public", "/public/", "/publicx/a", "/Public/a", "/private", "/auth/", "/auth/x", "/live",
+                "/metrics",
             ].map { Ask.get($0) }, status: 404)
         try await Self.forward.run { gateway in
             for method in ["PATCH", "BREW", "get", "PROPFIND"] {

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomProxy
 import Testing
 
 @Suite("A gateway that is told to stop (RFC 9112 §9.6)", .serialized)
@@ -33,7 +34,9 @@ struct DrainTests {
             try await used.closed()
             try await unused.closed()
             try await gateway.stopped()
-            try await eventually("the upstream connections' ends") { gateway.upstream.connections.allSatisfy(\.isClosed) }
+            try await eventually("the upstream connections' ends") {
+                gateway.upstream.connections.allSatisfy(\.isClosed)
+            }
         }
     }
 
@@ -88,9 +91,10 @@ struct DrainTests {
     func occupiedPort() async throws {
         try await GatewaySetup().run { gateway in
             let port = gateway.port
-            await #expect(throws: (any Error).self) {
+            let error = await #expect(throws: ListenerError.self) {
                 try await GatewaySetup().plan { $0.listeners[0].address.port = port }.run { _ in }
             }
+            #expect(error?.description.hasPrefix("cannot listen on 127.0.0.1:\(port)") == true)
         }
     }
 }

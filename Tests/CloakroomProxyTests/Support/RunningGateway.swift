@@ -88,13 +88,17 @@ struct GatewaySetup: Sendable {
                 box.port.withLock { $0 = listeners.first?.address.port }
             }
             let group = ServiceGroup(configuration: .init(services: [.init(service: server)], logger: logger))
-            let running = Task { try await group.run() }
+            let running = Task {
+                defer { box.port.withLock { $0 = $0 ?? 0 } }
+                try await group.run()
+            }
             let result: Result<R, any Error>
             do {
                 try await eventually("a listener") { box.port.withLock { $0 != nil } }
                 let gateway = RunningGateway(
                     port: box.port.withLock { $0 ?? 0 }, upstream: upstream, telemetry: telemetry, group: group,
                     running: running)
+                if gateway.port == 0 { try await gateway.stopped() }
                 result = .success(try await body(gateway))
             } catch {
                 result = .failure(error)

@@ -36,7 +36,9 @@ struct LogLine {
     private let object: [String: Any]
 
     init?(_ line: Substring) {
-        guard let object = try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any] else { return nil }
+        guard let object = try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any] else {
+            return nil
+        }
         self.object = object
     }
 

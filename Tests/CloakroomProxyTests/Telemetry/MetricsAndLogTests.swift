@@ -33,7 +33,8 @@ struct MetricsAndLogTests {
                 ("(accounts)", 200, 1),
             ] {
                 let line = metrics.split(separator: "\n").first {
-                    $0.hasPrefix("http_server_request_duration_seconds_count{") && $0.contains("http_route=\"\(route)\"")
+                    $0.hasPrefix("http_server_request_duration_seconds_count{")
+                        && $0.contains("http_route=\"\(route)\"")
                         && $0.contains("http_response_status_code=\"\(status)\"")
                 }
                 #expect(line?.hasSuffix(" \(count)") == true, "\(route) \(status)")
@@ -105,7 +106,8 @@ struct MetricsAndLogTests {
         try #require(lines.count == 2)
         let first = lines[0]
         for (name, value) in [
-            ("logger", "access"), ("peer", "127.0.0.1"), ("method", "POST"), ("route", "private"), ("path", "/private/a"),
+            ("logger", "access"), ("peer", "127.0.0.1"), ("method", "POST"), ("route", "private"),
+            ("path", "/private/a"),
             ("status", "200"), ("bytes_in", "5"), ("bytes_out", "2"), ("upstream", "api"), ("retries", "0"),
             ("decision", "forwarded"), ("session", "000000000000feed"), ("scheme", "http"), ("protocol", "1.1"),
         ] {
@@ -128,7 +130,8 @@ struct MetricsAndLogTests {
     func everyWayOut() async throws {
         let gate = Gate()
         let (lines, _) = try await Self.log(
-            GatewaySetup([.request, .close], [.request, .send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), .close])
+            GatewaySetup(
+                [.request, .close], [.request, .send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), .close])
         ) { gateway in
             let client = try await gateway.client()
             _ = try await client.exchange(Ask.get("/public/reset"))

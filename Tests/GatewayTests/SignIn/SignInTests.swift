@@ -96,19 +96,28 @@ struct SignInTests {
         }
     }
 
-    @Test("A body larger than any sign-in is 413, whether its length is told or not")
+    @Test("A body of more than 1 KiB is 413, whether its length is told or not")
     func tooLarge() async throws {
         try await ServedGateway.running { gateway, mock in
             let curl = try Curl()
-            try curl.folder.write(try document("jo@example.com", String(repeating: "x", count: 5_000)), to: "body")
-            for field in ["X-Nothing: 1", "Transfer-Encoding: chunked"] {
+            let room = 1_024 - (try document("jo@example.com", "")).utf8.count
+            try curl.folder.write(try document("jo@example.com", String(repeating: "x", count: room)), to: "largest")
+            try curl.folder.write(try document("jo@example.com", String(repeating: "x", count: room + 1)), to: "larger")
+            let framings = ["X-Length: told", "Transfer-Encoding: chunked"]
+            for field in framings {
                 let answer = try await curl(
-                    "-X", "POST", "-H", "Content-Type: application/json", "-H", field, "--data-binary", "@body",
+                    "-X", "POST", "-H", "Content-Type: application/json", "-H", field, "--data-binary", "@larger",
                     "\(gateway.clear)/auth")
                 #expect(answer.status == 413)
                 #expect(answer.problem?.code == "content_too_large")
             }
             #expect(mock.observations.snapshot().total == 0)
+            for field in framings {
+                let answer = try await curl(
+                    "-X", "POST", "-H", "Content-Type: application/json", "-H", field, "--data-binary", "@largest",
+                    "\(gateway.clear)/auth")
+                #expect(answer.problem?.reason == "invalid_credentials")
+            }
             let afterwards = try await gateway.client.signIn()
             #expect(afterwards.status == 200)
         }

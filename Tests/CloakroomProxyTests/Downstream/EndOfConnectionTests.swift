@@ -1,0 +1,126 @@
+import CloakroomCore
+import CloakroomTelemetry
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("The end of a client's connection (RFC 9112 §9.6)")
+struct EndOfConnectionTests {
+    /// A client's connection without a socket, on which nothing is sent until the test says so.
+    private final class Connection {
+        let channel = EmbeddedChannel()
+        let wire = SlowWire()
+        let context: LoopContext
+        let handler: HTTP1DownstreamHandler
+        private let telemetry: GatewayTelemetry
+
+        init() throws {
+            var settings = TelemetrySettings()
+            settings.isAccessLogEnabled = false
+            telemetry = GatewayTelemetry(settings: settings)
+            let plan = GatewayPlan(
+                listeners: [], upstreams: [], routes: [], accounts: AccountsPlan(upstream: nil),
+                timeouts: TimeoutsPlan(bodyIdle: .seconds(600)))
+            let tables = GatewayTables(
+                plan: plan, sessions: FakeSessions(), ownEndpoints: FakeEndpoints(), telemetry: telemetry, tracer: nil)
+            context = LoopContext(eventLoop: channel.embeddedEventLoop, tables: tables, loopCount: 1)
+            handler = HTTP1DownstreamHandler(channel: channel, context: context, isTLS: false)
+            try channel.pipeline.syncOperations.addHandlers([wire, handler])
+            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        }
+
+        func receive(_ text: String) throws {
+            try channel.writeInbound(ByteBuffer(string: text))
+        }
+
+        /// How long until the handler is told that its time is up, in seconds.
+        var secondsLeft: Double {
+            let now = context.now
+            return handler.deadline > now ? Double(handler.deadline - now) / 1e9 : 0
+        }
+
+        deinit { telemetry.shutdown() }
+    }
+
+    /// Holds back the ends of a connection.
+    private final class SlowWire: ChannelOutboundHandler {
+        typealias OutboundIn = ByteBuffer
+
+        /// What was closed.
+        private(set) var closed: [CloseMode] = []
+        private var held: EventLoopPromise<Void>?
+
+        func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+            closed.append(mode)
+            guard mode == .output else { return context.close(mode: mode, promise: promise) }
+            held = promise
+        }
+
+        /// Everything is sent.
+        func sendAll() {
+            held?.succeed()
+            held = nil
+        }
+    }
+
+    @Test("A slow reader has as long for the last answer as for any body; the short wait begins when all is sent")
+    func lastAnswer() throws {
+        let connection = try Connection()
+        try connection.receive("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        #expect(connection.wire.closed == [.output])
+        #expect(connection.secondsLeft > 500)
+        connection.wire.sendAll()
+        #expect(connection.secondsLeft <= 1)
+        #expect(connection.channel.isActive)
+        connection.handler.deadlineExpired(now: connection.context.now)
+        #expect(connection.wire.closed == [.output, .all])
+    }
+
+    @Test("A drain closes an idle connection when its last answer is sent, and not before")
+    func drain() throws {
+        let connection = try Connection()
+        try connection.receive("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        #expect(connection.wire.closed.isEmpty)
+        var isEmpty = false
+        connection.context.drain { isEmpty = true }
+        #expect(connection.wire.closed == [.output])
+        #expect(!isEmpty)
+        connection.wire.sendAll()
+        #expect(connection.wire.closed == [.output, .all])
+        connection.channel.embeddedEventLoop.run()
+        #expect(isEmpty)
+    }
+
+    @Test("A drain while the rest of a refused request is read ends the connection behind it")
+    func drainWhileDiscarding() throws {
+        let connection = try Connection()
+        try connection.receive("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha")
+        connection.context.drain {}
+        #expect(connection.wire.closed.isEmpty)
+        try connection.receive("lf")
+        #expect(connection.wire.closed == [.output])
+    }
+
+    @Test("What comes behind the last answer is dropped, however much it is")
+    func dropped() throws {
+        let connection = try Connection()
+        try connection.receive("GET / HTTP/1.1\r\nBad Name: x\r\n\r\n")
+        for _ in 0..<100 { try connection.receive(String(repeating: "x", count: 10_000)) }
+        #expect(connection.wire.closed == [.output])
+        #expect(connection.channel.isActive)
+    }
+
+    @Test("A connection that is taken in while the gateway drains is closed at once")
+    func lateConnection() throws {
+        let connection = try Connection()
+        connection.context.drain {}
+        let late = EmbeddedChannel(loop: connection.channel.embeddedEventLoop)
+        let handler = HTTP1DownstreamHandler(channel: late, context: connection.context, isTLS: false)
+        try late.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        try late.pipeline.syncOperations.addHandler(handler)
+        late.embeddedEventLoop.run()
+        #expect(!late.isActive)
+    }
+}
