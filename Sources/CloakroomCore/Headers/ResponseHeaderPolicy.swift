@@ -39,7 +39,11 @@ public final class ResponseHeaderPolicy: Sendable {
             case .date: marks.hasDate = true
             case .cacheControl: marks.hasCacheControl = true
             case .vary: marks.hasVary = true
-            case .contentLength: marks.hasContentLength = true
+            case .contentLength:
+                // Not with answers that never have a body (RFC 9110 §8.6).
+                let isAllowed = head.status >= 200 && head.status != 204
+                head.fields[index].isDropped = !isAllowed
+                marks.hasContentLength = isAllowed
             case .setCookie:
                 if cookie.isSet(by: bytes.extracting(field.valueRange.start..<field.valueRange.end)) {
                     head.fields[index].isDropped = true

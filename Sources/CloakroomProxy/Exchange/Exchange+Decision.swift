@@ -43,6 +43,8 @@ extension Exchange {
         let reading = tables.cookie.read(head)
         ticket = if case .ticket(let ticket) = reading { ticket } else { nil }
         marks = tables.requestPolicy.mark(&head, isTrusted: peer.isTrusted, reading: reading)
+        // A client of HTTP/1.0 cannot mean it (RFC 9110 §10.1.1).
+        if protocolVersion == .http1_0 { marks.expectation = .none }
         switch match(tables.routeTable, span) {
         case .notFound:
             // Nothing here is ever traced back to a client (RFC 9110 §9.3.8).

@@ -50,7 +50,7 @@ struct SecrecyTests {
         _ = try await client.signIn(email: email, password: password)
         mock.faults.failNext("GET", "/user", statuses: [401])
         _ = try await client.signIn(email: email, password: password)
-        _ = try await client.get("/videos/%zz?\(Self.query)")
+        _ = try await client.get("/videos/%00?\(Self.query)")
         _ = try await client.get("/nothing?\(Self.query)")
         let ticket = client.cookie ?? ""
         let basic = WebClient.basic(email, password)
@@ -85,7 +85,8 @@ struct SecrecyTests {
             for answer in answers {
                 let text = answer.fields.map { "\($0.name): \($0.value)" }.joined(separator: "\n") + answer.body
                 for token in tokens { #expect(!text.contains(token)) }
-                #expect(!text.contains("eyJ"))
+                // How every JWT begins. A ticket may begin so by chance.
+                #expect(!answer.textWithoutTicket.contains("eyJ"))
                 #expect(!text.lowercased().contains("accesstoken"))
             }
         }

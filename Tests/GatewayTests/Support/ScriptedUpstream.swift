@@ -33,12 +33,13 @@ final class ScriptedUpstream: Sendable {
 
     /// A whole answer with a JSON body.
     static func json(_ body: String, status: String = "200 OK") -> String {
-        "HTTP/1.1 \(status)\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
+        "HTTP/1.1 \(status)\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n"
+            + "Connection: close\r\n\r\n\(body)"
     }
 
     private func answer(to head: String) -> String {
         let request = head.split(separator: " ").prefix(2).joined(separator: " ")
-        return script.withLock { $0[request] } ?? "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+        return script.withLock { $0[request] } ?? Self.json("{}", status: "404 Not Found")
     }
 
     private final class Handler: ChannelInboundHandler {
