@@ -103,14 +103,17 @@ let package = Package(
         tests(
             "CloakroomProxy",
             ["CloakroomCore", "CloakroomWire", "CloakroomTelemetry", nioCore, nioEmbedded, nioPosix, inMemoryTracing]),
-        tests("CloakroomAdmin", ["CloakroomTelemetry", asyncHTTPClient, lifecycle, log, metrics, nioCore, nioHTTP1]),
+        tests(
+            "CloakroomAdmin",
+            ["CloakroomCore", "CloakroomTelemetry", asyncHTTPClient, lifecycle, log, metrics, nioCore, nioHTTP1]),
         tests("CloakroomConfig", ["CloakroomCore", configuration]),
         tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, httpTypes, crypto, lifecycle, log]),
         // The whole, from outside: real sockets, real processes.
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "cloakroom", "MockAPI", "CloakroomConfig", "CloakroomCore", asyncHTTPClient, nioCore, nioPosix, nioSSL,
+                "cloakroom", "MockAPI", "CloakroomConfig", "CloakroomCore", asyncHTTPClient, log, nioCore, nioHTTP1,
+                nioPosix, nioSSL,
             ],
             swiftSettings: settings),
     ]

@@ -1,4 +1,5 @@
 import AsyncHTTPClient
+import CloakroomCore
 import CloakroomTelemetry
 import CoreMetrics
 import Foundation
