@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs all tests, and installs first what they use. Arguments go to `swift test`.
 #
-# usage: deploy/test.sh [--filter NAME] [--no-parallel] ...
+# usage: deploy/test.sh [--filter NAME] [--skip-build] ...
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,4 +14,5 @@ deploy/packages.sh "${tools[@]}"
 
 # A crash under test would otherwise spend minutes on its backtrace. SWIFT_BACKTRACE=enable=yes brings it back.
 export SWIFT_BACKTRACE=${SWIFT_BACKTRACE:-enable=no}
-exec swift test "$@"
+# One after the other: many tests start whole gateways, and all at once they starve each other on a small machine.
+exec swift test --no-parallel "$@"

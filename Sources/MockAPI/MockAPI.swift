@@ -42,8 +42,12 @@ public struct MockAPI: Service {
     ///
     /// - Throws: `MockAPIError.portOutOfRange`, or `MockAPIError.cannotListen` when the address cannot be bound.
     public func run() async throws {
+        try await serve(onListening)
+    }
+
+    /// Serves; `onListening` is called with the bound port.
+    func serve(_ onListening: @escaping @Sendable (Int) async -> Void) async throws {
         guard (0...65_535).contains(settings.port) else { throw MockAPIError.portOutOfRange(settings.port) }
-        let onListening = self.onListening
         let application = Application(
             router: try router(),
             configuration: ApplicationConfiguration(address: .hostname(settings.host, port: settings.port)),

@@ -1,4 +1,5 @@
 public import Logging
+import ServiceLifecycle
 
 /// A mock that listens.
 public struct RunningMockAPI: Sendable {
@@ -30,21 +31,51 @@ extension MockAPI {
     ) async throws -> R {
         var settings = settings
         settings.port = 0
+        return try await MockAPI(settings: settings, logger: logger).whileServing(body)
+    }
+
+    /// Runs this mock for as long as `body` takes, and stops it then; its tokens and what it has seen outlive that.
+    ///
+    /// - Throws: what `body` throws, or what kept the mock from listening.
+    public func whileServing<R: Sendable>(_ body: (RunningMockAPI) async throws -> R) async throws -> R {
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
-        let api = MockAPI(settings: settings, logger: logger) { listening.yield($0) }
-        return try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask {
+        let service = ListeningMock(api: self) { listening.yield($0) }
+        var configuration = ServiceGroupConfiguration(
+            services: [service], logger: Logger(label: "mock-api") { _ in SwiftLogNoOpLogHandler() })
+        // Answers that take longer are cut off.
+        configuration.maximumGracefulShutdownDuration = .seconds(1)
+        let services = ServiceGroup(configuration: configuration)
+        return try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask {
                 defer { listening.finish() }
-                try await api.run()
+                try await services.run()
             }
             var iterator = ports.makeAsyncIterator()
             guard let port = await iterator.next() else {
-                try await group.waitForAll()
+                try await tasks.waitForAll()
                 throw MockAPIError.didNotListen
             }
-            // On every way out the group cancels and awaits the server; that it then ends by cancellation is no error.
-            defer { group.cancelAll() }
-            return try await body(RunningMockAPI(api: api, port: port))
+            // Gracefully and not by cancellation: a connection that is accepted while its server is cancelled would take
+            // the process with it.
+            let result: Result<R, any Error>
+            do {
+                result = .success(try await body(RunningMockAPI(api: self, port: port)))
+            } catch {
+                result = .failure(error)
+            }
+            await services.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+            return try result.get()
         }
+    }
+}
+
+/// A mock that tells somebody else where it listens.
+private struct ListeningMock: Service {
+    let api: MockAPI
+    let onListening: @Sendable (Int) async -> Void
+
+    func run() async throws {
+        try await api.serve(onListening)
     }
 }

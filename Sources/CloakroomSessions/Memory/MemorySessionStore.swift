@@ -49,6 +49,7 @@ public final class MemorySessionStore: SessionStore {
         return find(ticket, key: &key, now: now, slides: slides)
     }
 
+    /// Hashes the ticket unless its key is at hand.
     public func find(
         _ ticket: SessionTicket, key known: inout SessionKey?, now: Timestamp, slides: Bool
     ) -> SessionLookup {

@@ -5,6 +5,7 @@ import CloakroomTelemetry
 import Foundation
 import Logging
 import MockAPI
+import ServiceLifecycle
 
 /// `cloakroom demo`: everything at once, to try it.
 struct Demo: AsyncParsableCommand {
@@ -49,14 +50,11 @@ struct Demo: AsyncParsableCommand {
         var quiet = Logger(label: "mock-api")
         quiet.logLevel = .critical
         let mock = MockAPI(settings: settings, logger: quiet) { port in listening.continuation.yield(port) }
+        let mockServices = ServiceGroup(services: [mock], logger: quiet)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 defer { listening.continuation.finish() }
-                do {
-                    try await mock.run()
-                } catch is CancellationError {
-                    // That is how it ends here: when the gateway has drained, nobody needs it any more.
-                }
+                try await mockServices.run()
             }
             var ports = listening.stream.makeAsyncIterator()
             guard let apiPort = await ports.next() else {
@@ -73,9 +71,16 @@ struct Demo: AsyncParsableCommand {
             let gateway = Gateway(
                 plan: plan, telemetry: telemetry, onListening: { await banner.gatewayListens($0) },
                 onAdminListening: { await banner.adminListens($0) })
-            // The API is there for as long as the gateway drains.
-            defer { group.cancelAll() }
-            try await gateway.run()
+            let ended: Result<Void, any Error>
+            do {
+                ended = .success(try await gateway.run())
+            } catch {
+                ended = .failure(error)
+            }
+            // The API is there for as long as the gateway drains, and then nobody needs it any more.
+            await mockServices.triggerGracefulShutdown()
+            try await group.waitForAll()
+            try ended.get()
         }
     }
 }

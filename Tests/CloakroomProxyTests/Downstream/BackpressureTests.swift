@@ -38,6 +38,7 @@ struct BackpressureTests {
                 let sent = try await settled { gateway.upstream.connections[0].sent }
                 #expect(sent < Self.bound)
                 try await client.setReading(true)
+                try await eventually("all of it") { client.received > Self.total }
                 let answer = try await client.answer()
                 #expect(answer.framing == (isChunked ? "chunked" : "length"))
                 #expect(Self.isWhole(answer.body))

@@ -83,7 +83,7 @@ struct DrainTests {
             try await client.closed()
             #expect(client.unread.isEmpty)
             try await gateway.stopped()
-            try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+            try await gateway.upstream.closed()
         }
     }
 

@@ -86,6 +86,11 @@ final class ScriptedUpstream: Sendable {
         return requests[index]
     }
 
+    /// Waits until the gateway has closed the first connection.
+    func closed() async throws {
+        try await eventually("the end of the upstream connection") { self.connections.first?.isClosed ?? false }
+    }
+
     fileprivate func begin(_ channel: any Channel) -> (Int, [Step]) {
         state.withLock { state in
             let index = state.connections.count

@@ -69,7 +69,7 @@ struct InterimAnswerTests {
             #expect(answer.status == 502)
             #expect(answer.code == "failed_request")
             #expect(gateway.upstream.requests[0].values("Upgrade").isEmpty)
-            try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+            try await gateway.upstream.closed()
             #expect(try await client.exchange(Ask.get()).text == "ok")
         }
     }

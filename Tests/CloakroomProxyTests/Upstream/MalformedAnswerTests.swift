@@ -35,7 +35,7 @@ struct MalformedAnswerTests {
             let answer = try await client.exchange(Ask.get())
             #expect(answer.status == 502)
             #expect(answer.code == "failed_request")
-            try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+            try await gateway.upstream.closed()
             #expect(client.unread.isEmpty)
         }
     }

@@ -31,7 +31,7 @@ struct ReuseTests {
             #expect(try await client.exchange(Ask.get()).text != "evil")
             #expect(try await client.exchange(Ask.get()).text == "ok")
             #expect(gateway.upstream.connections.count == 2)
-            try await eventually("the first connection's end") { gateway.upstream.connections[0].isClosed }
+            try await gateway.upstream.closed()
         }
     }
 
@@ -56,7 +56,7 @@ struct ReuseTests {
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get()).text == "ok")
             gate.open()
-            try await eventually("the connection's end") { gateway.upstream.connections[0].isClosed }
+            try await gateway.upstream.closed()
             #expect(try await client.exchange(Ask.get()).text == "ok")
             #expect(gateway.upstream.connections.count == 2)
         }
@@ -71,7 +71,7 @@ struct ReuseTests {
             }
             .run { gateway in
                 #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
-                try await eventually("the connection's end") { gateway.upstream.connections[0].isClosed }
+                try await gateway.upstream.closed()
             }
     }
 

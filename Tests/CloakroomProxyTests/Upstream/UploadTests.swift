@@ -127,7 +127,7 @@ struct UploadTests {
             #expect(answer.status == 413)
             #expect(answer["Connection"] == "close")
             try await client.closed()
-            try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+            try await gateway.upstream.closed()
         }
     }
 
@@ -142,7 +142,7 @@ struct UploadTests {
             #expect(answer.status == 400)
             try await client.closed()
             #expect(client.unread.isEmpty)
-            try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+            try await gateway.upstream.closed()
             #expect(gateway.upstream.requests.count == 1)
         }
     }

@@ -56,13 +56,13 @@ struct UpstreamFailureTests {
     @Test("One that does not answer in time is 504, and its connection is closed (RFC 9110 §15.6.5)")
     func responseTimeout() async throws {
         try await GatewaySetup([.request], [.request, .send(Reply.ok)])
-            .plan { $0.timeouts.responseHead = .milliseconds(150) }
+            .plan { $0.routes[1].responseHeadTimeout = .milliseconds(150) }
             .run { gateway in
                 let client = try await gateway.client()
-                let answer = try await client.exchange(Ask.get())
+                let answer = try await client.exchange(Ask.get("/token/a"))
                 #expect(answer.status == 504)
                 #expect(answer.code == "unreachable")
-                try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+                try await gateway.upstream.closed()
                 #expect(try await client.exchange(Ask.get()).text == "ok")
             }
     }
@@ -72,7 +72,8 @@ struct UpstreamFailureTests {
         try await GatewaySetup([.request])
             .plan {
                 $0.routes[0].responseHeadTimeout = .milliseconds(150)
-                $0.timeouts.bodyIdle = .milliseconds(800)
+                // How often deadlines are looked at goes by the shortest general timeout.
+                $0.timeouts.keepAlive = .milliseconds(800)
             }
             .run { gateway in
                 let answer = try await gateway.client().exchange(Ask.get())
@@ -100,7 +101,7 @@ struct UpstreamFailureTests {
             .run { gateway in
                 let client = try await gateway.client()
                 await #expect(throws: AnswerCut.self) { try await client.exchange(Ask.get()) }
-                try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+                try await gateway.upstream.closed()
             }
     }
 
@@ -222,7 +223,7 @@ struct UpstreamFailureTests {
             client.send(Ask.get())
             _ = try await gateway.upstream.request()
             try await client.close()
-            try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+            try await gateway.upstream.closed()
         }
     }
 
@@ -233,7 +234,7 @@ struct UpstreamFailureTests {
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
             _ = try await gateway.upstream.request()
             try await client.close()
-            try await eventually("the upstream connection's end") { gateway.upstream.connections[0].isClosed }
+            try await gateway.upstream.closed()
         }
     }
 }

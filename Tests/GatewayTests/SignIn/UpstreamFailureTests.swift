@@ -17,24 +17,11 @@ struct UpstreamFailureTests {
         var settings = MockAPISettings.withTwoUsers
         settings.host = Self.ownAddress
         settings.port = 9_000
-        let (ports, listening) = AsyncStream.makeStream(of: Int.self)
         let silent = Logger(label: "mock") { _ in SwiftLogNoOpLogHandler() }
-        let mock = MockAPI(settings: settings, logger: silent) { port in listening.yield(port) }
+        let mock = MockAPI(settings: settings, logger: silent)
         /// Runs the API until `body` is through; its tokens outlive that.
         func whileUp(_ body: () async throws -> Void) async throws {
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask {
-                    do {
-                        try await mock.run()
-                    } catch is CancellationError {
-                        // That is how it is stopped.
-                    }
-                }
-                var iterator = ports.makeAsyncIterator()
-                _ = await iterator.next()
-                defer { group.cancelAll() }
-                try await body()
-            }
+            try await mock.whileServing { _ in try await body() }
         }
         try await ServedGateway.running(GatewayFile(upstream: "http://\(settings.host):\(settings.port)")) { gateway in
             let client = gateway.client
