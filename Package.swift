@@ -102,7 +102,10 @@ let package = Package(
         tests("CloakroomIdentity", ["CloakroomCore", "MockAPI", asyncHTTPClient, nioCore, nioPosix]),
         tests(
             "CloakroomProxy",
-            ["CloakroomCore", "CloakroomWire", "CloakroomTelemetry", nioCore, nioEmbedded, nioPosix, inMemoryTracing]),
+            [
+                "CloakroomCore", "CloakroomWire", "CloakroomTelemetry", nioCore, nioEmbedded, nioPosix, inMemoryTracing,
+                lifecycle, log, tracing,
+            ]),
         tests(
             "CloakroomAdmin",
             ["CloakroomCore", "CloakroomTelemetry", asyncHTTPClient, lifecycle, log, metrics, nioCore, nioHTTP1]),

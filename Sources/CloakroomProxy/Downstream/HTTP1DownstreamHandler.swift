@@ -12,7 +12,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    private enum Reading: Equatable {
+    enum Reading: Equatable {
         /// The next bytes begin a request.
         case head
         /// The next bytes are a request's body.
@@ -24,27 +24,26 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         case closed
     }
 
-    private let context: LoopContext
+    let context: LoopContext
     private let isTLS: Bool
-    private let channel: any Channel
-    private var handlerContext: ChannelHandlerContext?
-    private var exchange: Exchange?
-    private var reading = Reading.head
+    let channel: any Channel
+    var handlerContext: ChannelHandlerContext?
+    var exchange: Exchange?
+    var reading = Reading.head
     private var parser: HeadParser
     private var decoder = BodyDecoder(.none)
-    private var inbound = ByteBuffer()
+    var inbound = ByteBuffer()
     /// What is written and not sent. Used again and again while nobody else holds its storage.
-    private var outbound = ByteBuffer()
+    var outbound = ByteBuffer()
     /// Whether the connection can be used for another request once this one is answered.
-    private var persists = true
-    private var needsKeepAliveField = false
-    private var outgoingFraming = BodyFraming.none
-    private var isReading = false
+    var persists = true
+    var needsKeepAliveField = false
+    var outgoingFraming = BodyFraming.none
+    var isReading = false
     private var isPaused = false
-    private var isClosingAfterFlush = false
-    private var discarded = 0
+    var discarded = 0
     var memberIndex = -1
-    private(set) var deadline = UInt64.max
+    var deadline = UInt64.max
     var isDownstream: Bool { true }
 
     init(channel: any Channel, context: LoopContext, isTLS: Bool) {
@@ -55,13 +54,13 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     }
 
     /// Up to so many bytes an answer is gathered before it is sent; larger parts go by themselves.
-    private static let gatherLimit = 16_384
+    static let gatherLimit = 16_384
     /// Up to so many bytes wait while an exchange is running, before reading stops.
     private static let inboundLimit = 65_536
     /// Up to so many bytes that nobody wants are read to keep a connection.
-    private static let discardLimit = 65_536
+    static let discardLimit = 65_536
     /// How long a connection lingers after its last answer, so that the client can read it.
-    private static let lingerTime: UInt64 = 1_000_000_000
+    static let lingerTime: UInt64 = 1_000_000_000
 
     // MARK: - What the channel tells
 
@@ -139,7 +138,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     // MARK: - Reading
 
-    private func read() {
+    func read() {
         // An exchange that ends at once calls back in here: the loop below goes on by itself.
         guard !isReading else { return }
         isReading = true
@@ -231,7 +230,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         if discarded > Self.discardLimit { closeNow() }
     }
 
-    private func waitForRequest() {
+    func waitForRequest() {
         reading = .head
         discarded = 0
         deadline = context.now &+ (inbound.readableBytes > 0 ? context.timeouts.header : context.timeouts.keepAlive)
@@ -241,7 +240,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     /// The last answer is written: no more is read but what is on its way, so that the peer is not reset before it has
     /// read the answer (RFC 9112 §9.6).
-    private func linger(for time: UInt64 = lingerTime) {
+    func linger(for time: UInt64 = lingerTime) {
         guard reading != .closed, let handlerContext else { return }
         reading = .lingering
         inbound = ByteBuffer()
@@ -286,151 +285,5 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         guard let exchange else { return closeNow() }
         // The last answer may not be sent yet.
         if !exchange.isActive, reading == .head, inbound.readableBytes == 0 { linger(for: 0) }
-    }
-
-    // MARK: - Writing
-
-    private func writeOut() {
-        guard outbound.readableBytes > 0 else { return }
-        handlerContext?.write(wrapOutboundOut(outbound), promise: nil)
-        outbound.clear()
-    }
-
-    /// Ours as to the version; the rest as it came, but for the space that stands even before no reason (RFC 9112 §4).
-    private func writeStatusLine(_ head: borrowing ResponseHead, _ bytes: RawSpan) {
-        outbound.writeStaticString("HTTP/1.1 ")
-        let statusStart = 9
-        let statusEnd = max(head.reason.end, statusStart + 3)
-        outbound.writeBytes(bytes.extracting(statusStart..<statusEnd))
-        outbound.writeStaticString(head.reason.start == statusStart + 3 ? " \r\n" : "\r\n")
-    }
-
-    /// `Connection`, where it says something that the version does not (RFC 9112 §9.3).
-    private func writeConnectionField() {
-        if !persists {
-            outbound.writeStaticString("Connection: close\r\n")
-        } else if needsKeepAliveField {
-            outbound.writeStaticString("Connection: keep-alive\r\n")
-        }
-    }
-}
-
-extension HTTP1DownstreamHandler: ExchangeDownstream {
-    var isWritable: Bool { channel.isWritable }
-
-    func setDeadline(_ deadline: UInt64) {
-        self.deadline = deadline
-    }
-
-    func continueBody() {
-        read()
-    }
-
-    func writeHead(_ head: borrowing ResponseHead, framing: BodyFraming, additions: ResponseAdditions) {
-        let bytes = head.bytes.readableBytesSpan
-        outgoingFraming = framing
-        if framing == .untilClose || framing == .chunked {
-            if exchange?.protocolVersion == .http1_0 {
-                outgoingFraming = .untilClose
-                persists = false
-            } else {
-                outgoingFraming = .chunked
-            }
-        }
-        // An answer before the request is through leaves the rest of it unread.
-        if reading == .body { persists = false }
-        writeStatusLine(head, bytes)
-        outbound.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
-        if let date = additions.date {
-            outbound.writeStaticString("Date: ")
-            outbound.writeBytes(date)
-            outbound.writeStaticString("\r\n")
-        }
-        if additions.isPrivate { outbound.writeStaticString("Cache-Control: private\r\n") }
-        if additions.variesByCookie { outbound.writeStaticString("Vary: Cookie\r\n") }
-        if outgoingFraming == .chunked { outbound.writeStaticString("Transfer-Encoding: chunked\r\n") }
-        writeConnectionField()
-        outbound.writeStaticString("\r\n")
-    }
-
-    func writeContinue() {
-        outbound.writeStaticString("HTTP/1.1 100 Continue\r\n\r\n")
-        flush()
-    }
-
-    func writeInformational(_ head: borrowing ResponseHead) {
-        let bytes = head.bytes.readableBytesSpan
-        writeStatusLine(head, bytes)
-        outbound.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
-        outbound.writeStaticString("\r\n")
-    }
-
-    func writeBody(_ bytes: ByteBuffer) {
-        let isChunked = outgoingFraming == .chunked
-        if isChunked { ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &outbound) }
-        if outbound.readableBytes + bytes.readableBytes <= Self.gatherLimit {
-            outbound.writeImmutableBuffer(bytes)
-        } else {
-            writeOut()
-            handlerContext?.write(wrapOutboundOut(bytes), promise: nil)
-        }
-        if isChunked { ChunkEncoder.writeChunkEnd(into: &outbound) }
-    }
-
-    func writeEnd() {
-        if outgoingFraming == .chunked { ChunkEncoder.writeLastChunk(into: &outbound) }
-    }
-
-    func writeOwn(_ answer: OwnAnswer) {
-        // Behind what is malformed, did not come whole or wants a tunnel, nothing can be trusted.
-        let isLast =
-            switch answer.status {
-            case 400, 408, 501: true
-            default: reading == .body && !canDiscardRest
-            }
-        if isLast { persists = false }
-        outbound.writeStaticString("HTTP/1.1 ")
-        outbound.writeString("\(answer.status) \(answer.title)\r\nDate: ")
-        outbound.writeBytes(answer.date)
-        outbound.writeStaticString("\r\n")
-        outbound.writeBytes(answer.fieldLines)
-        if answer.status != 204 { outbound.writeString("Content-Length: \(answer.body.count)\r\n") }
-        writeConnectionField()
-        outbound.writeStaticString("\r\n")
-        if exchange?.record.method != .head { outbound.writeBytes(answer.body) }
-    }
-
-    func flush() {
-        guard let handlerContext else { return }
-        if outbound.readableBytes > 0 {
-            handlerContext.writeAndFlush(wrapOutboundOut(outbound), promise: nil)
-            outbound.clear()
-        } else {
-            handlerContext.flush()
-        }
-    }
-
-    func abort() {
-        closeNow()
-    }
-
-    func exchangeFinished() {
-        guard reading != .closed else { return }
-        guard persists, !context.isDraining else { return linger() }
-        discarded = 0
-        if reading == .body {
-            // The rest of the request is read and dropped.
-            deadline = context.now &+ context.timeouts.bodyIdle
-        } else {
-            waitForRequest()
-        }
-        if !isReading, inbound.readableBytes > 0 { read() }
-    }
-
-    /// Whether the rest of a refused request's body is so short that reading it is cheaper than a new connection.
-    private var canDiscardRest: Bool {
-        guard let exchange, exchange.marks.expectation == .none else { return false }
-        if case .length(let length) = exchange.framing { return length <= Self.discardLimit }
-        return false
     }
 }

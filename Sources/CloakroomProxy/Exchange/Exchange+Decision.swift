@@ -58,6 +58,10 @@ extension Exchange {
             record.routeIndex = tables.routes.count
             return .own(endpoint)
         case .route(let index):
+            // Not even where a route lists it (RFC 9110 §9.3.8).
+            guard record.method != .trace else {
+                return .problem(ProblemDocument(Problem(.methodNotAllowed)), .none, allow: "")
+            }
             return decide(route: index, now: now)
         }
     }

@@ -50,7 +50,7 @@ extension Exchange {
         span.attributes["network.protocol.version"] = "\(record.protocolVersion.label)"
         span.attributes["client.address"] = record.peerAddress
         trace.server = span
-        trace.outgoing = span.context.traceContext ?? child
+        carryOn(span)
     }
 
     private var routeName: String {
@@ -75,7 +75,12 @@ extension Exchange {
         span.attributes["server.port"] = Int64(target.port)
         if record.retries > 0 { span.attributes["http.request.resend_count"] = Int64(record.retries) }
         trace.client = span
-        trace.outgoing = span.context.traceContext ?? trace.outgoing
+        carryOn(span)
+    }
+
+    /// The upstream continues from a span, if that has a place in the trace. Tracers that are not ours may give it none.
+    private func carryOn(_ span: any Span) {
+        if let context = span.context.traceContext, context.spanID != 0 { trace.outgoing = context }
     }
 
     /// Ends the client span of an attempt that failed.

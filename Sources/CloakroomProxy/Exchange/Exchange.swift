@@ -36,10 +36,10 @@ final class Exchange: Equatable {
     /// The ticket that was looked for last on this connection, and its key.
     var hashedTicket: SessionTicket?
     var sessionKey: SessionKey?
-    private var upstream: UpstreamConnection?
-    private var pool: UpstreamPool?
-    private var sentAt: UInt64 = 0
-    private var receivedBody = 0
+    var upstream: UpstreamConnection?
+    var pool: UpstreamPool?
+    var sentAt: UInt64 = 0
+    var receivedBody = 0
 
     init(context: LoopContext, peer: Peer, downstream: any ExchangeDownstream) {
         self.context = context
@@ -348,40 +348,6 @@ final class Exchange: Equatable {
         }
     }
 
-    /// Answers with a problem.
-    func answer(
-        _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
-    ) {
-        var lines = moreFieldLines
-        lines += Array("Content-Type: application/problem+json\r\nCache-Control: no-store\r\n".utf8)
-        if document.problem.status == 401 { lines += Self.challengeLine }
-        if let retryAfter = document.problem.retryAfter { lines += Array("Retry-After: \(retryAfter)\r\n".utf8) }
-        if let allow { lines += Array("Allow: \(allow)\r\n".utf8) }
-        var body = document.prefix
-        body.reserveCapacity(body.count + 32 + document.suffix.count)
-        body.append(contentsOf: record.requestID.description.utf8)
-        body += document.suffix
-        answer(
-            status: document.problem.status, title: document.problem.title, fieldLines: lines, body: body, now: now)
-    }
-
-    /// Answers with whatever it is given.
-    func answer(status: Int, title: String, fieldLines: [UInt8], body: [UInt8], now: UInt64) {
-        guard let downstream else { return }
-        machine.answered()
-        record.status = UInt16(clamping: status)
-        // Whatever was asked of the upstream, this is not its answer.
-        if sentAt != 0 { record.upstreamStatus = 0 }
-        let isToHead = record.method == .head
-        record.bytesSent = isToHead ? 0 : UInt64(body.count)
-        downstream.writeOwn(
-            OwnAnswer(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date(at: now)))
-        downstream.flush()
-        machine.finish()
-        finish(errorType: record.errorType)
-        downstream.exchangeFinished()
-    }
-
     private func cut(_ error: ExchangeError) {
         cancelUpstream()
         let downstream = self.downstream
@@ -419,55 +385,4 @@ final class Exchange: Equatable {
         case .post, .patch, .connect, .other: false
         }
     }
-
-    // MARK: - Telemetry
-
-    /// Tells telemetry, exactly once for every exchange, on whatever way it ended.
-    private func finish(errorType: ExchangeError?) {
-        let now = context.now
-        record.errorType = errorType
-        record.durationNanoseconds = now &- startedAt
-        record.bytesReceived = UInt64(receivedBody)
-        if sentAt != 0, record.upstreamDurationNanoseconds == nil {
-            record.upstreamDurationNanoseconds = now &- sentAt
-        }
-        endTrace(record)
-        let bytes = head.bytes
-        let span = bytes.readableBytesUInt8Span
-        context.telemetry.exchangeFinished(
-            record, method: span.extracting(head.method.start..<head.method.end),
-            path: span.extracting(head.target.start..<head.target.end))
-        forgetHead()
-        permit = nil
-        pool = nil
-        ticket = nil
-        ownEndpoint = nil
-        sentAt = 0
-        collected = ByteBuffer()
-    }
-
-    /// Lets go of the head's bytes, and of the places in them: a head that was refused half-way has some already.
-    private func forgetHead() {
-        head.reset()
-        head.method = ByteRange(start: 0, count: 0)
-        head.target = ByteRange(start: 0, count: 0)
-    }
-
-    private func beginRecord(now: UInt64) {
-        record = ExchangeRecord()
-        let bytes = head.bytes
-        record.method = ExchangeMethod(
-            bytes.readableBytesUInt8Span.extracting(head.method.start..<head.method.end))
-        record.scheme = peer.scheme
-        record.protocolVersion = protocolVersion
-        record.startWallNanoseconds = context.wallNanoseconds(at: now)
-        record.requestID = Identifier128(high: context.random(), low: context.random())
-        record.peerAddress = peer.address
-        record.tlsVersion = tlsVersion
-        context.telemetry.exchangeStarted(scheme: record.scheme, method: record.method)
-    }
-
-    /// A scheme that no browser knows, so that none opens a dialog of its own (RFC 9110 §11.6.1).
-    private static let challengeLine = Array("WWW-Authenticate: Session realm=\"cloakroom\"\r\n".utf8)
-    private static let serverMethodsLine = Array("Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n".utf8)
 }

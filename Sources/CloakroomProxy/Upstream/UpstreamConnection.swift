@@ -33,7 +33,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
 
     private let channel: any Channel
     private let pool: UpstreamPool
-    private unowned let context: LoopContext
+    private let context: LoopContext
     private var phase = Phase.fresh
     private var reading = Reading.nothing
     private var exchange: Exchange?

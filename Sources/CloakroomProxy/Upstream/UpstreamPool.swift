@@ -7,7 +7,8 @@ import NIOPosix
 /// The connections of one event loop to one upstream.
 final class UpstreamPool {
     let upstream: UpstreamEntry
-    private unowned let context: LoopContext
+    /// A dial may end after everything else: it still finds the context there.
+    private let context: LoopContext
     private var machine: UpstreamPoolStateMachine<UpstreamConnection, Exchange>
     private var nextTarget = 0
     private var isClosed = false

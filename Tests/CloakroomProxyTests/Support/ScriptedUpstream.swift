@@ -128,11 +128,6 @@ final class ScriptedUpstream: Sendable {
         for channel in upstream.state.withLock({ $0.channels }) { try? await channel.close() }
         return try result.get()
     }
-
-    /// A port of loopback that nobody listens on.
-    static func refusingPort() async throws -> Int {
-        try await run([]) { port, _ in port }
-    }
 }
 
 /// Carries a script out.

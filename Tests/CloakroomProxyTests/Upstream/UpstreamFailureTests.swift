@@ -6,8 +6,9 @@ import Testing
 struct UpstreamFailureTests {
     @Test("One that nobody listens for is 502 (RFC 9110 §15.6.3), also for the next request")
     func unreachable() async throws {
-        let port = try await ScriptedUpstream.refusingPort()
-        try await GatewaySetup().with(\.upstreamPort, port).run { gateway in
+        let unreachable = try await UnansweredPort(.refuses)
+        defer { unreachable.release() }
+        try await GatewaySetup().with(\.upstreamPort, unreachable.port).run { gateway in
             let client = try await gateway.client()
             for _ in 0..<3 {
                 let answer = try await client.exchange(Ask.get())
@@ -20,8 +21,9 @@ struct UpstreamFailureTests {
 
     @Test("A body for one that nobody listens for is not waited for")
     func unreachableWithBody() async throws {
-        let port = try await ScriptedUpstream.refusingPort()
-        try await GatewaySetup().with(\.upstreamPort, port).run { gateway in
+        let unreachable = try await UnansweredPort(.refuses)
+        defer { unreachable.release() }
+        try await GatewaySetup().with(\.upstreamPort, unreachable.port).run { gateway in
             let client = try await gateway.client()
             let answer = try await client.exchange(
                 "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
@@ -32,7 +34,9 @@ struct UpstreamFailureTests {
 
     @Test("Of several targets one that cannot be reached is passed over")
     func nextTarget() async throws {
-        let port = try await ScriptedUpstream.refusingPort()
+        let unreachable = try await UnansweredPort(.refuses)
+        defer { unreachable.release() }
+        let port = unreachable.port
         try await GatewaySetup([.request, .send(Reply.ok), .close])
             .plan { $0.upstreams[0].targets.insert(HostAndPort(host: "127.0.0.1", port: port), at: 0) }
             .run { gateway in
@@ -43,8 +47,9 @@ struct UpstreamFailureTests {
 
     @Test("One that takes no connection in time is 504 (RFC 9110 §15.6.5)")
     func connectTimeout() async throws {
-        let listener = try DeafListener()
-        try await GatewaySetup().with(\.upstreamPort, listener.port)
+        let deaf = try await UnansweredPort(.isDeaf)
+        defer { deaf.release() }
+        try await GatewaySetup().with(\.upstreamPort, deaf.port)
             .plan { $0.timeouts.connect = .milliseconds(150) }
             .run { gateway in
                 let answer = try await gateway.client().exchange(Ask.get())

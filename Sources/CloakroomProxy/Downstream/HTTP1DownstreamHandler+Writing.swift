@@ -1,0 +1,149 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
+
+/// How answers are written in HTTP/1.1.
+extension HTTP1DownstreamHandler: ExchangeDownstream {
+    var isWritable: Bool { channel.isWritable }
+
+    func setDeadline(_ deadline: UInt64) {
+        self.deadline = deadline
+    }
+
+    func continueBody() {
+        read()
+    }
+
+    func writeHead(_ head: borrowing ResponseHead, framing: BodyFraming, additions: ResponseAdditions) {
+        let bytes = head.bytes.readableBytesSpan
+        outgoingFraming = framing
+        if framing == .untilClose || framing == .chunked {
+            if exchange?.protocolVersion == .http1_0 {
+                outgoingFraming = .untilClose
+                persists = false
+            } else {
+                outgoingFraming = .chunked
+            }
+        }
+        // An answer before the request is through leaves the rest of it unread.
+        if reading == .body { persists = false }
+        writeStatusLine(head, bytes)
+        outbound.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
+        if let date = additions.date {
+            outbound.writeStaticString("Date: ")
+            outbound.writeBytes(date)
+            outbound.writeStaticString("\r\n")
+        }
+        if additions.isPrivate { outbound.writeStaticString("Cache-Control: private\r\n") }
+        if additions.variesByCookie { outbound.writeStaticString("Vary: Cookie\r\n") }
+        if outgoingFraming == .chunked { outbound.writeStaticString("Transfer-Encoding: chunked\r\n") }
+        writeConnectionField()
+        outbound.writeStaticString("\r\n")
+    }
+
+    func writeContinue() {
+        outbound.writeStaticString("HTTP/1.1 100 Continue\r\n\r\n")
+        flush()
+    }
+
+    func writeInformational(_ head: borrowing ResponseHead) {
+        let bytes = head.bytes.readableBytesSpan
+        writeStatusLine(head, bytes)
+        outbound.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
+        outbound.writeStaticString("\r\n")
+    }
+
+    func writeBody(_ bytes: ByteBuffer) {
+        let isChunked = outgoingFraming == .chunked
+        if isChunked { ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &outbound) }
+        if outbound.readableBytes + bytes.readableBytes <= Self.gatherLimit {
+            outbound.writeImmutableBuffer(bytes)
+        } else {
+            writeOut()
+            handlerContext?.write(wrapOutboundOut(bytes), promise: nil)
+        }
+        if isChunked { ChunkEncoder.writeChunkEnd(into: &outbound) }
+    }
+
+    func writeEnd() {
+        if outgoingFraming == .chunked { ChunkEncoder.writeLastChunk(into: &outbound) }
+    }
+
+    func writeOwn(_ answer: OwnAnswer) {
+        // Behind what is malformed, did not come whole or wants a tunnel, nothing can be trusted.
+        let isLast =
+            switch answer.status {
+            case 400, 408, 501: true
+            default: reading == .body && !canDiscardRest
+            }
+        if isLast { persists = false }
+        outbound.writeStaticString("HTTP/1.1 ")
+        outbound.writeString("\(answer.status) \(answer.title)\r\nDate: ")
+        outbound.writeBytes(answer.date)
+        outbound.writeStaticString("\r\n")
+        outbound.writeBytes(answer.fieldLines)
+        if answer.status != 204 { outbound.writeString("Content-Length: \(answer.body.count)\r\n") }
+        writeConnectionField()
+        outbound.writeStaticString("\r\n")
+        if exchange?.record.method != .head { outbound.writeBytes(answer.body) }
+    }
+
+    func flush() {
+        guard let handlerContext else { return }
+        if outbound.readableBytes > 0 {
+            handlerContext.writeAndFlush(wrapOutboundOut(outbound), promise: nil)
+            outbound.clear()
+        } else {
+            handlerContext.flush()
+        }
+    }
+
+    func abort() {
+        closeNow()
+    }
+
+    func exchangeFinished() {
+        guard reading != .closed else { return }
+        guard persists, !context.isDraining else { return linger() }
+        discarded = 0
+        if reading == .body {
+            // The rest of the request is read and dropped.
+            deadline = context.now &+ context.timeouts.bodyIdle
+        } else {
+            waitForRequest()
+        }
+        if !isReading, inbound.readableBytes > 0 { read() }
+    }
+
+    /// Whether the rest of a refused request's body is so short that reading it is cheaper than a new connection.
+    private var canDiscardRest: Bool {
+        guard let exchange, exchange.marks.expectation == .none else { return false }
+        if case .length(let length) = exchange.framing { return length <= Self.discardLimit }
+        return false
+    }
+
+    private func writeOut() {
+        guard outbound.readableBytes > 0 else { return }
+        handlerContext?.write(wrapOutboundOut(outbound), promise: nil)
+        outbound.clear()
+    }
+
+    /// Ours as to the version; the rest as it came, but for the space that stands even before no reason (RFC 9112 §4).
+    private func writeStatusLine(_ head: borrowing ResponseHead, _ bytes: RawSpan) {
+        outbound.writeStaticString("HTTP/1.1 ")
+        let statusStart = 9
+        let statusEnd = max(head.reason.end, statusStart + 3)
+        outbound.writeBytes(bytes.extracting(statusStart..<statusEnd))
+        outbound.writeStaticString(head.reason.start == statusStart + 3 ? " \r\n" : "\r\n")
+    }
+
+    /// `Connection`, where it says something that the version does not (RFC 9112 §9.3).
+    private func writeConnectionField() {
+        if !persists {
+            outbound.writeStaticString("Connection: close\r\n")
+        } else if needsKeepAliveField {
+            outbound.writeStaticString("Connection: keep-alive\r\n")
+        }
+    }
+}

@@ -1,0 +1,44 @@
+import CloakroomCore
+import CloakroomTelemetry
+import NIOCore
+
+/// Answers of the gateway's own.
+extension Exchange {
+    /// Answers with a problem.
+    func answer(
+        _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
+    ) {
+        var lines = moreFieldLines
+        lines += Array("Content-Type: application/problem+json\r\nCache-Control: no-store\r\n".utf8)
+        if document.problem.status == 401 { lines += Self.challengeLine }
+        if let retryAfter = document.problem.retryAfter { lines += Array("Retry-After: \(retryAfter)\r\n".utf8) }
+        if let allow { lines += Array("Allow: \(allow)\r\n".utf8) }
+        var body = document.prefix
+        body.reserveCapacity(body.count + 32 + document.suffix.count)
+        body.append(contentsOf: record.requestID.description.utf8)
+        body += document.suffix
+        answer(
+            status: document.problem.status, title: document.problem.title, fieldLines: lines, body: body, now: now)
+    }
+
+    /// Answers with whatever it is given.
+    func answer(status: Int, title: String, fieldLines: [UInt8], body: [UInt8], now: UInt64) {
+        guard let downstream else { return }
+        machine.answered()
+        record.status = UInt16(clamping: status)
+        // Whatever was asked of the upstream, this is not its answer.
+        if sentAt != 0 { record.upstreamStatus = 0 }
+        let isToHead = record.method == .head
+        record.bytesSent = isToHead ? 0 : UInt64(body.count)
+        downstream.writeOwn(
+            OwnAnswer(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date(at: now)))
+        downstream.flush()
+        machine.finish()
+        finish(errorType: record.errorType)
+        downstream.exchangeFinished()
+    }
+
+    /// A scheme that no browser knows, so that none opens a dialog of its own (RFC 9110 §11.6.1).
+    private static let challengeLine = Array("WWW-Authenticate: Session realm=\"cloakroom\"\r\n".utf8)
+    static let serverMethodsLine = Array("Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n".utf8)
+}

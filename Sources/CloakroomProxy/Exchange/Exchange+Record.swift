@@ -1,0 +1,51 @@
+import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
+
+/// What telemetry is told about an exchange.
+extension Exchange {
+    /// Tells telemetry, exactly once for every exchange, on whatever way it ended.
+    func finish(errorType: ExchangeError?) {
+        let now = context.now
+        record.errorType = errorType
+        record.durationNanoseconds = now &- startedAt
+        record.bytesReceived = UInt64(receivedBody)
+        if sentAt != 0, record.upstreamDurationNanoseconds == nil {
+            record.upstreamDurationNanoseconds = now &- sentAt
+        }
+        endTrace(record)
+        let bytes = head.bytes
+        let span = bytes.readableBytesUInt8Span
+        context.telemetry.exchangeFinished(
+            record, method: span.extracting(head.method.start..<head.method.end),
+            path: span.extracting(head.target.start..<head.target.end))
+        forgetHead()
+        permit = nil
+        pool = nil
+        ticket = nil
+        ownEndpoint = nil
+        sentAt = 0
+        collected = ByteBuffer()
+    }
+
+    /// Lets go of the head's bytes, and of the places in them: a head that was refused half-way has some already.
+    func forgetHead() {
+        head.reset()
+        head.method = ByteRange(start: 0, count: 0)
+        head.target = ByteRange(start: 0, count: 0)
+    }
+
+    func beginRecord(now: UInt64) {
+        record = ExchangeRecord()
+        let bytes = head.bytes
+        record.method = ExchangeMethod(
+            bytes.readableBytesUInt8Span.extracting(head.method.start..<head.method.end))
+        record.scheme = peer.scheme
+        record.protocolVersion = protocolVersion
+        record.startWallNanoseconds = context.wallNanoseconds(at: now)
+        record.requestID = Identifier128(high: context.random(), low: context.random())
+        record.peerAddress = peer.address
+        record.tlsVersion = tlsVersion
+        context.telemetry.exchangeStarted(scheme: record.scheme, method: record.method)
+    }
+}
