@@ -204,7 +204,8 @@ private final class ScriptHandler: ChannelInboundHandler {
         channel.writeAndFlush(bytes).assumeIsolated().whenComplete { result in
             guard case .success = result else { return }
             self.upstream.note(self.index) { $0.sent += bytes.readableBytes }
-            self.stream(bytes, times: times - 1)
+            // In a turn of its own: what is taken at once would pile calls up until the stack ends.
+            self.channel.eventLoop.assumeIsolated().execute { self.stream(bytes, times: times - 1) }
         }
     }
 
