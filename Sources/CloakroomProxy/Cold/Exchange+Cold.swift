@@ -70,7 +70,7 @@ extension Exchange {
             case .failure: nil
             }
         switch decision {
-        case .forward(let permit): proceed(with: permit, now: now)
+        case .forward(let permit): forward(permit, now: now)
         case .unauthorized(let reason):
             record.decision = .unauthenticated
             answer(entry.unauthorized[reason], now: now)

@@ -73,9 +73,6 @@ extension Exchange {
         let decision = AuthDecision.decide(entry.access, at: index, session: lookUp(now: now))
         switch decision {
         case .forward(let permit):
-            guard marks.expectation != .unknown else {
-                return .problem(entry.problem(.expectationFailed), .none, allow: nil)
-            }
             return .forward(permit)
         case .unauthorized(let reason):
             return .problem(entry.unauthorized[reason], .unauthenticated, allow: nil)

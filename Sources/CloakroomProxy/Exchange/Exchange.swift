@@ -85,23 +85,22 @@ final class Exchange: Equatable {
 
     /// A message was refused before there was a request: answers it, and closes.
     func refuse(_ error: WireError, now: UInt64) {
-        forgetHead()
-        startedAt = now
-        beginRecord(now: now)
-        record.errorType = .invalidRequest
-        framing = .untilClose
         context.countRejection(error)
-        answer(ProblemDocument(Problem(error)), now: now)
+        refuse(Problem(error), as: .invalidRequest, now: now)
     }
 
     /// The request did not arrive in time: answers it, and closes.
     func refuseSlowHead(now: UInt64) {
+        refuse(Problem(.requestTimeout), as: .requestTimeout, now: now)
+    }
+
+    private func refuse(_ problem: Problem, as error: ExchangeError, now: UInt64) {
         forgetHead()
         startedAt = now
         beginRecord(now: now)
-        record.errorType = .requestTimeout
+        record.errorType = error
         framing = .untilClose
-        answer(ProblemDocument(Problem(.requestTimeout)), now: now)
+        answer(ProblemDocument(problem), now: now)
     }
 
     /// Some of the request's body is there. Only while ``takesBody``.
@@ -158,14 +157,18 @@ final class Exchange: Equatable {
 
     /// Sends what of the body was handed over so far.
     func flushUpstream() {
-        if case .sent(.open) = machine.state { upstream?.flush() }
-        if case .relaying(.open) = machine.state { upstream?.flush() }
+        switch machine.state {
+        case .sent(.open), .relaying(.open): upstream?.flush()
+        default: break
+        }
     }
 
     // MARK: - The upstream
 
-    private func forward(_ permit: UpstreamPermit, now: UInt64) {
+    /// The request may go to the upstream.
+    func forward(_ permit: UpstreamPermit, now: UInt64) {
         let route = context.tables.routes[permit.route]
+        guard marks.expectation != .unknown else { return answer(route.problem(.expectationFailed), now: now) }
         self.permit = permit
         record.decision = route.route.requiresAuthorization ? .forwarded : .public
         record.sessionHash = permit.sessionHash
@@ -176,14 +179,6 @@ final class Exchange: Equatable {
         pool = context.pools[route.route.upstream]
         machine.forward(hasBody: framing != .none)
         lease(isFresh: false, now: now)
-    }
-
-    /// Work off the event loop came to the same end.
-    func proceed(with permit: UpstreamPermit, now: UInt64) {
-        guard marks.expectation != .unknown else {
-            return answer(context.tables.routes[permit.route].problem(.expectationFailed), now: now)
-        }
-        forward(permit, now: now)
     }
 
     private func lease(isFresh: Bool, now: UInt64) {

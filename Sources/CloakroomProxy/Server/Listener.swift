@@ -2,7 +2,6 @@ import CloakroomCore
 import NIOCore
 import NIOPosix
 import NIOSSL
-import NIOTLS
 import Synchronization
 
 /// One address that clients connect to, and the pipeline of what they get there.
