@@ -23,6 +23,8 @@ let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio
 let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
 let nioConcurrency: Target.Dependency = .product(name: "NIOConcurrencyHelpers", package: "swift-nio")
 let nioTLS: Target.Dependency = .product(name: "NIOTLS", package: "swift-nio")
+let nioHTTP2: Target.Dependency = .product(name: "NIOHTTP2", package: "swift-nio-http2")
+let nioHPACK: Target.Dependency = .product(name: "NIOHPACK", package: "swift-nio-http2")
 let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let x509: Target.Dependency = .product(name: "X509", package: "swift-certificates")
@@ -50,6 +52,7 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
+        .package(url: "https://github.com/apple/swift-nio-http2", from: "1.46.0"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
@@ -77,7 +80,7 @@ let package = Package(
             "CloakroomProxy",
             [
                 "CloakroomCore", "CloakroomWire", "CloakroomTelemetry",
-                nioCore, nioPosix, nioTLS, nioSSL, deque, log, tracing, lifecycle,
+                nioCore, nioPosix, nioTLS, nioSSL, nioHTTP2, nioHPACK, deque, log, tracing, lifecycle,
             ]),
         room("CloakroomAdmin", ["CloakroomTelemetry", hummingbird, httpTypes, lifecycle, log, nioCore]),
         room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, yams]),

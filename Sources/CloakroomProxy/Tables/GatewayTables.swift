@@ -102,29 +102,3 @@ struct UnauthorizedDocuments: Sendable {
         return documents[index]
     }
 }
-
-/// An upstream made ready for serving. A class for the same reason as ``RouteEntry``.
-final class UpstreamEntry: Sendable {
-    let plan: UpstreamPlan
-    /// Index of its first target in ``GatewayTables/targets``.
-    let firstTarget: Int
-    /// The line that carries its API token, with its line end; empty if it has none.
-    let apiTokenLine: [UInt8]
-    /// For each target, its `Host` value.
-    let hosts: [[UInt8]]
-    let activeConnections: GaugeHandle
-    let idleConnections: GaugeHandle
-    let pendingRequests: GaugeHandle
-    let retries: CounterHandle
-
-    init(_ plan: UpstreamPlan, firstTarget: Int, metrics: GatewayMetrics) {
-        self.plan = plan
-        self.firstTarget = firstTarget
-        apiTokenLine = plan.apiToken.map { Array("\($0.header): ".utf8) + $0.value.bytes + [0x0d, 0x0a] } ?? []
-        hosts = plan.targets.map { Array(($0.port == 80 ? $0.host : $0.description).utf8) }
-        activeConnections = metrics.upstreamConnections(upstream: plan.name, state: .active)
-        idleConnections = metrics.upstreamConnections(upstream: plan.name, state: .idle)
-        pendingRequests = metrics.upstreamPendingRequests(upstream: plan.name)
-        retries = metrics.upstreamRetries(upstream: plan.name, reason: "stale_connection")
-    }
-}
