@@ -80,7 +80,7 @@ let package = Package(
             "CloakroomProxy",
             [
                 "CloakroomCore", "CloakroomWire", "CloakroomTelemetry",
-                nioCore, nioPosix, nioTLS, nioSSL, nioHTTP2, nioHPACK, deque, log, tracing, lifecycle,
+                nioCore, nioPosix, nioTLS, nioSSL, nioHTTP2, nioHPACK, x509, asn1, deque, log, tracing, lifecycle,
             ]),
         room("CloakroomAdmin", ["CloakroomTelemetry", hummingbird, httpTypes, lifecycle, log, nioCore]),
         room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, yams]),
@@ -106,8 +106,8 @@ let package = Package(
         tests(
             "CloakroomProxy",
             [
-                "CloakroomCore", "CloakroomWire", "CloakroomTelemetry", nioCore, nioEmbedded, nioPosix, inMemoryTracing,
-                lifecycle, log, tracing,
+                "CloakroomCore", "CloakroomWire", "CloakroomTelemetry", nioCore, nioEmbedded, nioPosix, nioSSL, nioTLS,
+                nioHTTP2, nioHPACK, x509, asn1, crypto, inMemoryTracing, lifecycle, log, tracing,
             ]),
         tests(
             "CloakroomAdmin",

@@ -16,19 +16,22 @@ from rig import Failure, Rig
 PATH = "/videos/1"
 
 
-def instructions(rig, gateway, scheme, requests):
+def instructions(rig, gateway, scheme, protocol, requests):
     """Instructions of a whole run, from start to stop, with so many requests in it."""
     profile = rig.folder / f"callgrind.{scheme}.{requests}"
     valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}"]
     with gateway.running(core=None, before=valgrind):
         url = gateway.url(scheme, PATH)
         # One connection and one request at a time, so that every run does the same things in the same order.
-        load = ["h2load", "--h1", "--clients=1", "--threads=1", f"--requests={requests}"]
+        load = ["h2load", f"--npn-list={protocol}", "--clients=1", "--threads=1", f"--requests={requests}"]
+        load += ["--h1"] if protocol == "http/1.1" else []
         command = [*load, "--header", f"Cookie: {gateway.cookie}", url]
         said = subprocess.run(command, capture_output=True, text=True, timeout=600).stdout
         good = re.search(r"status codes: (\d+) 2xx", said)
         if not good or int(good[1]) != requests:
             raise Failure(f"not all of {requests} requests were answered with 2xx:\n{said}")
+        if f"Application protocol: {protocol}" not in said:
+            raise Failure(f"something other than {protocol} was spoken:\n{said}")
     if not profile.is_file():
         raise Failure(f"valgrind wrote no profile:\n{(rig.folder / f'{gateway.name}.log').read_text()[-2000:]}")
     found = re.search(r"^(?:summary|totals): (\d+)", profile.read_text(), re.MULTILINE)
@@ -52,21 +55,23 @@ def main():
     parser.add_argument("--few", type=int, default=1_000, help="requests of the first run; default: %(default)s")
     parser.add_argument("--many", type=int, default=6_000, help="requests of the second run; default: %(default)s")
     parser.add_argument("--tls", action="store_true", help="over TLS instead of clear text")
+    parser.add_argument("--http2", action="store_true", help="HTTP/2 over TLS, one stream at a time")
     parser.add_argument("--keep", type=pathlib.Path, help="where to put the second run's profile, for callgrind_annotate")
     options = parser.parse_args()
     if not 0 < options.few < options.many:
         parser.error("--few must be more than 0 and less than --many")
-    scheme = "https" if options.tls else "http"
+    scheme = "https" if options.tls or options.http2 else "http"
+    protocol = "h2" if options.http2 else "http/1.1"
     with Rig() as rig:
         gateway = rig.product(without_debug_info(rig, options.product or rigs.release_build()))
-        few, _ = instructions(rig, gateway, scheme, options.few)
-        many, profile = instructions(rig, gateway, scheme, options.many)
+        few, _ = instructions(rig, gateway, scheme, protocol, options.few)
+        many, profile = instructions(rig, gateway, scheme, protocol, options.many)
         if options.keep:
             options.keep.write_bytes(profile.read_bytes())
     # What both runs have in common, starting and signing in and stopping, falls out of the difference.
     each = (many - few) / (options.many - options.few)
     print(f"cloakroom {gateway.version}: {each:,.0f} instructions/request")
-    print(f"({options.few} requests: {few:,}; {options.many} requests: {many:,}; {scheme})")
+    print(f"({options.few} requests: {few:,}; {options.many} requests: {many:,}; {scheme}, {protocol})")
 
 
 if __name__ == "__main__":

@@ -72,6 +72,16 @@ def release_build():
     return pathlib.Path(shown.stdout.strip()) / "cloakroom"
 
 
+def make_certificate(folder):
+    """Puts a certificate for localhost into a folder: apart from its key, and together with it as HAProxy wants it."""
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 7 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command.split(), *names, *files], capture_output=True, check=True)
+    (folder / "certificate-and-key.pem").write_text(certificate.read_text() + key.read_text())
+
+
 # Processes
 
 
@@ -216,7 +226,7 @@ class Rig:
         try:
             # nginx's workers give up root, and need to get in.
             self.folder.chmod(0o755)
-            self.make_certificate()
+            make_certificate(self.folder)
             (self.folder / "sessions.map").write_text(f"{self.session_id} {self.access_token}\n")
             config = self.fill("upstream.nginx.conf")
             log = self.folder / "upstream.out"
@@ -231,14 +241,6 @@ class Rig:
         if self.upstream:
             self.upstream.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def make_certificate(self):
-        certificate, key = self.folder / "certificate.pem", self.folder / "key.pem"
-        command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 7 -subj /CN=localhost"
-        names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-        files = ["-keyout", str(key), "-out", str(certificate)]
-        subprocess.run([*command.split(), *names, *files], capture_output=True, check=True)
-        (self.folder / "certificate-and-key.pem").write_text(certificate.read_text() + key.read_text())
 
     def fill(self, template, **values):
         """Fills in a template of peers/ and puts it into the work folder."""

@@ -17,6 +17,8 @@ public struct BodyDecoder: Sendable {
         case length(Int)
         case chunked(ChunkDecoder)
         case untilClose
+        /// The body is over; nobody has asked for its trailers yet.
+        case trailers(TrailerSection)
     }
 
     private var state: State
@@ -33,15 +35,24 @@ public struct BodyDecoder: Sendable {
 
     /// Whether the body is over, without looking at more bytes.
     public var isDone: Bool {
-        if case .done = state { return true }
-        return false
+        switch state {
+        case .done, .trailers: true
+        case .length, .chunked, .untilClose: false
+        }
+    }
+
+    /// The trailers of a body that is over, the first time; `nil` if there are none.
+    public mutating func takeTrailers() -> TrailerSection? {
+        guard case .trailers(let section) = state else { return nil }
+        state = .done
+        return section
     }
 
     /// Takes the next piece of body from the front of the buffer.
     /// - Throws: ``WireError`` if the framing is broken. The decoder is of no use after that.
     public mutating func next(_ buffer: inout ByteBuffer) throws(WireError) -> Step {
         switch state {
-        case .done:
+        case .done, .trailers:
             return .end
         case .length(let remaining):
             let count = min(remaining, buffer.readableBytes)
@@ -54,9 +65,17 @@ public struct BodyDecoder: Sendable {
             }
             return .data(slice)
         case .chunked(var chunks):
-            let step = try chunks.next(&buffer)
-            state = step == .end ? .done : .chunked(chunks)
-            return step
+            switch try chunks.next(&buffer) {
+            case .data(let bytes):
+                state = .chunked(chunks)
+                return .data(bytes)
+            case .needsMore:
+                state = .chunked(chunks)
+                return .needsMore
+            case .end(let section):
+                state = section.map(State.trailers) ?? .done
+                return .end
+            }
         }
     }
 
@@ -64,7 +83,7 @@ public struct BodyDecoder: Sendable {
     /// - Returns: Whether the body was complete with that.
     public mutating func close() -> Bool {
         switch state {
-        case .done: return true
+        case .done, .trailers: return true
         case .untilClose:
             state = .done
             return true

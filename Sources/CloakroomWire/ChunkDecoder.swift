@@ -1,7 +1,15 @@
 import NIOCore
 
-/// Reads the chunked transfer coding, strictly (RFC 9112 §7.1). Extensions are checked and left out; so are trailers.
+/// Reads the chunked transfer coding, strictly (RFC 9112 §7.1). Extensions are checked and left out.
 struct ChunkDecoder: Sendable {
+    /// What the next step gave.
+    enum Step {
+        case data(ByteBuffer)
+        /// The body is over, with trailers or without.
+        case end(TrailerSection?)
+        case needsMore
+    }
+
     private enum State {
         /// In a chunk's size; so many digits have been read.
         case size(value: UInt64, digits: Int)
@@ -12,40 +20,50 @@ struct ChunkDecoder: Sendable {
         case data(remaining: UInt64)
         case dataCarriageReturn
         case dataLineFeed
-        /// In the trailer section, at the start of a line.
-        case trailerStart
-        case trailerName
-        case trailerValue
-        case trailerLineFeed
-        case lastLineFeed
+        /// Behind the last chunk. The section stays in the buffer until it is complete.
+        case trailers(TrailerScan)
     }
 
     /// The most bytes that extensions may take over all chunks of a body: no use of them needs more.
     private static let extensionLimit = 4_096
-    /// The most bytes of a trailer section.
-    private static let trailerLimit = 8_192
 
     private var state = State.size(value: 0, digits: 0)
     private var extensionBytes = 0
-    private var trailerBytes = 0
 
-    mutating func next(_ buffer: inout ByteBuffer) throws(WireError) -> BodyDecoder.Step {
+    mutating func next(_ buffer: inout ByteBuffer) throws(WireError) -> Step {
         while true {
-            if case .data(let remaining) = state {
+            switch state {
+            case .data(let remaining):
                 let count = Int(min(remaining, UInt64(buffer.readableBytes)))
                 guard count > 0, let slice = buffer.readSlice(length: count) else { return .needsMore }
                 let left = remaining - UInt64(count)
                 state = left == 0 ? .dataCarriageReturn : .data(remaining: left)
                 return .data(slice)
+            case .trailers(let scan):
+                return try takeTrailers(scan, from: &buffer)
+            default:
+                guard let byte = buffer.readInteger(as: UInt8.self) else { return .needsMore }
+                try take(byte)
             }
-            guard let byte = buffer.readInteger(as: UInt8.self) else { return .needsMore }
-            if try take(byte) { return .end }
         }
     }
 
+    private mutating func takeTrailers(
+        _ scan: TrailerScan, from buffer: inout ByteBuffer
+    ) throws(WireError) -> Step {
+        var scan = scan
+        guard let count = try scan.advance(buffer.readableBytesUInt8Span), let lines = buffer.readSlice(length: count)
+        else {
+            state = .trailers(scan)
+            return .needsMore
+        }
+        // The empty line.
+        buffer.moveReaderIndex(forwardBy: 2)
+        return .end(count == 0 ? nil : TrailerSection(bytes: lines, count: scan.count))
+    }
+
     /// Takes a byte of the framing.
-    /// - Returns: Whether the body is over with it.
-    private mutating func take(_ byte: UInt8) throws(WireError) -> Bool {
+    private mutating func take(_ byte: UInt8) throws(WireError) {
         switch state {
         case .size(let value, let digits):
             if let digit = Byte.hexadecimal(byte) {
@@ -73,55 +91,16 @@ struct ChunkDecoder: Sendable {
             }
         case .sizeLineFeed(let size):
             guard byte == Byte.lf else { throw .lineEnd }
-            state = size == 0 ? .trailerStart : .data(remaining: size)
+            state = size == 0 ? .trailers(TrailerScan()) : .data(remaining: size)
         case .dataCarriageReturn:
             guard byte == Byte.cr else { throw .chunkEnd }
             state = .dataLineFeed
         case .dataLineFeed:
             guard byte == Byte.lf else { throw .chunkEnd }
             state = .size(value: 0, digits: 0)
-        case .data:
+        case .data, .trailers:
             throw .chunkEnd
-        case .trailerStart, .trailerName, .trailerValue, .trailerLineFeed, .lastLineFeed:
-            return try takeTrailer(byte)
         }
-        return false
-    }
-
-    private mutating func takeTrailer(_ byte: UInt8) throws(WireError) -> Bool {
-        trailerBytes += 1
-        guard trailerBytes <= Self.trailerLimit else { throw .trailer }
-        switch state {
-        case .trailerStart:
-            if byte == Byte.cr {
-                state = .lastLineFeed
-            } else if Byte.isToken(byte) {
-                state = .trailerName
-            } else {
-                throw byte == Byte.lf ? .lineEnd : .trailer
-            }
-        case .trailerName:
-            if byte == Byte.colon {
-                state = .trailerValue
-            } else if !Byte.isToken(byte) {
-                throw .trailer
-            }
-        case .trailerValue:
-            if byte == Byte.cr {
-                state = .trailerLineFeed
-            } else if !Byte.isFieldText(byte) {
-                throw byte == Byte.lf ? .lineEnd : .trailer
-            }
-        case .trailerLineFeed:
-            guard byte == Byte.lf else { throw .lineEnd }
-            state = .trailerStart
-        case .lastLineFeed:
-            guard byte == Byte.lf else { throw .lineEnd }
-            return true
-        case .size, .extensions, .sizeLineFeed, .data, .dataCarriageReturn, .dataLineFeed:
-            throw .trailer
-        }
-        return false
     }
 
     private mutating func countExtensionByte() throws(WireError) {

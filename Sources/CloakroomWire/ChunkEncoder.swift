@@ -22,4 +22,13 @@ public enum ChunkEncoder {
     public static func writeLastChunk(into buffer: inout ByteBuffer) {
         buffer.writeStaticString("0\r\n\r\n")
     }
+
+    /// Writes the last chunk and the trailers behind it.
+    /// - Parameter trailers: Field lines, each with its line end, that policy has let through; `nil` or empty for none.
+    public static func writeLastChunk(trailers: ByteBuffer?, into buffer: inout ByteBuffer) {
+        guard let trailers, trailers.readableBytes > 0 else { return writeLastChunk(into: &buffer) }
+        buffer.writeStaticString("0\r\n")
+        buffer.writeImmutableBuffer(trailers)
+        buffer.writeStaticString("\r\n")
+    }
 }

@@ -9,7 +9,10 @@ import Testing
         #expect(plan.listeners == [ListenerPlan(address: HostAndPort(host: "127.0.0.1", port: 0))])
         #expect(plan.admin == AdminPlan())
         #expect(plan.upstreams.map(\.name) == ["api", "other"])
-        #expect(plan.upstreams[0].targets == [HostAndPort(host: "127.0.0.1", port: 9000)])
+        #expect(plan.upstreams[0].targets == [UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: 9000))])
+        #expect(plan.upstreams[0].tls == nil)
+        #expect(plan.upstreams[0].resolveInterval == .seconds(30))
+        #expect(plan.upstreams[0].pool == PoolPlan())
         #expect(plan.upstreams[0].apiToken == APIToken(value: Secret("demo")))
         #expect(plan.upstreams[0].signIn == TokenCallPlan(path: "/auth", credentials: .basic))
         #expect(plan.upstreams[1].signIn == nil)
@@ -30,7 +33,7 @@ import Testing
         try folder.write("-----BEGIN EC PRIVATE KEY-----\n", to: "tls.key")
         let plan = try folder.load().plan
         #expect(plan.listeners[0].tls?.minimumVersion == .tls13)
-        #expect(plan.listeners[0].tls?.certificateFile == folder.path + "/tls.crt")
+        #expect(plan.listeners[0].tls?.certificate.certificateFile == folder.path + "/tls.crt")
         #expect(plan.admin == nil)
         #expect(plan.upstreams[0].preserveHost == false)
         #expect(plan.upstreams[0].apiToken?.header == "X-Key")
@@ -42,7 +45,20 @@ import Testing
         #expect(
             plan.upstreams[0].pool
                 == PoolPlan(
-                    maxConnections: 1, maxPending: 0, pendingTimeout: .milliseconds(1), idleTimeout: .seconds(5_400)))
+                    maxConnections: 1, maxPending: 0, pendingTimeout: .milliseconds(1), idleTimeout: .seconds(5_400),
+                    requestsPerConnection: 100, connectionLifetime: .zero))
+        #expect(
+            plan.upstreams[0].targets.map(\.description) == [
+                "http://one:9000", "http://[::1]:9000", "https://two:443", "https://two:444", "unix:/run/a b@c.sock",
+            ])
+        #expect(
+            plan.upstreams[0].tls
+                == UpstreamTLSPlan(
+                    caFile: folder.path + "/tls.crt",
+                    clientCertificate: .init(
+                        certificateFile: folder.path + "/tls.crt", keyFile: folder.path + "/tls.key"),
+                    serverName: "api.example.com"))
+        #expect(plan.upstreams[0].resolveInterval == .seconds(5))
         #expect(plan.accounts == AccountsPlan(prefix: "/me", upstream: 0, messages: [.unauthorized: "No."]))
         #expect(
             plan.session
@@ -89,7 +105,7 @@ import Testing
         #expect(plan.routes[0].pattern.description == "/all")
         #expect(plan.routes[0].methods == ["GET", "POST"])
         #expect(plan.routes[2].methods == ["PUT", "PATCH"])
-        #expect(plan.upstreams[plan.routes[2].upstream].targets == [HostAndPort(host: "localhost", port: 80)])
+        #expect(plan.upstreams[plan.routes[2].upstream].targets.map(\.description) == ["http://localhost:80"])
     }
 
     @Test func mistakesOfTheEnvironmentAndOfFlagsNameTheirSource() throws {
@@ -167,13 +183,21 @@ import Testing
         admin: { enabled: false }
         upstreams:
           api:
-            targets: ["http://one:9000", "http://[::1]:9000/"]
+            targets: ["http://one:9000", "http://[::1]:9000/", "https://two", "HTTPS://two:444", "unix:/run/a b@c.sock"]
+            tls: { caFile: tls.crt, certificateFile: tls.crt, keyFile: tls.key, serverName: api.example.com }
+            resolveInterval: 5s
             preserveHost: false
             apiToken: { header: X-Key, value: demo }
             signIn: { path: /auth }
             refresh:
               { method: PUT, path: /renew, credentials: json, accessToken: a.b, refreshToken: c, expiresIn: d }
-            pool: { maxConnections: 1, maxPending: 0, pendingTimeout: 1ms, idleTimeout: 1h30m }
+            pool:
+              maxConnections: 1
+              maxPending: 0
+              pendingTimeout: 1ms
+              idleTimeout: 1h30m
+              requestsPerConnection: 100
+              connectionLifetime: 0s
         accounts: { prefix: /me, upstream: api, messages: { unauthorized: "No." } }
         session:
           store: memory

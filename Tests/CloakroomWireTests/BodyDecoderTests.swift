@@ -66,6 +66,49 @@ struct BodyDecoderTests {
         #expect(read("0\r\n" + String(repeating: "A:\r\n", count: 3_000)) == .trailer)
     }
 
+    @Test("RFC 9112 §7.1.2: takes 100 trailers, and not one more")
+    func trailerCount() {
+        #expect(read("0\r\n" + String(repeating: "A:\r\n", count: 100) + "\r\n") == nil)
+        #expect(read("0\r\n" + String(repeating: "A:\r\n", count: 101) + "\r\n") == .trailer)
+    }
+
+    @Test("RFC 9112 §7.1.2: hands over the trailers once, when the body is over")
+    func takingTrailers() throws {
+        var decoder = BodyDecoder(.chunked)
+        var buffer = ByteBuffer(string: "0\r\nDigest: a\r\nDa")
+        #expect(try decoder.next(&buffer) == .needsMore)
+        let early = decoder.takeTrailers()
+        #expect(early == nil)
+        buffer.writeString("te: b\r\n\r\nGET")
+        #expect(try decoder.next(&buffer) == .end)
+        #expect(decoder.isDone)
+        #expect(try decoder.next(&buffer) == .end)
+        let taken = decoder.takeTrailers()
+        let section = try #require(taken)
+        #expect(String(buffer: section.bytes) == "Digest: a\r\nDate: b\r\n")
+        #expect(section.fields.map(\.name) == [.other, .date])
+        let again = decoder.takeTrailers()
+        #expect(again == nil)
+        #expect(decoder.isDone)
+        let isComplete = decoder.close()
+        #expect(isComplete)
+        #expect(String(buffer: buffer) == "GET")
+    }
+
+    @Test("has no trailers where there are none", arguments: ["0\r\n\r\n", "1\r\na\r\n0\r\n\r\n"])
+    func noTrailers(text: String) throws {
+        var decoder = BodyDecoder(.chunked)
+        var buffer = ByteBuffer(string: text)
+        while try decoder.next(&buffer) != .end {}
+        let trailers = decoder.takeTrailers()
+        #expect(trailers == nil)
+    }
+
+    @Test("stays small: no more than a cache line is copied with each step")
+    func size() {
+        #expect(MemoryLayout<BodyDecoder>.size <= 64)
+    }
+
     @Test("RFC 9112 §7.1: takes a chunk of any size that fits 63 bits")
     func largestChunk() throws {
         var decoder = BodyDecoder(.chunked)

@@ -35,4 +35,23 @@ struct ChunkEncoderTests {
         #expect(try decoder.next(&buffer) == .end)
         #expect(String(buffer: buffer) == "next")
     }
+
+    @Test("RFC 9112 §7.1.2: trailers stand behind the last chunk and are read again")
+    func trailers() throws {
+        let lines = ByteBuffer(string: "A: b\r\nC: d\r\n")
+        var buffer = ByteBuffer()
+        ChunkEncoder.writeLastChunk(trailers: lines, into: &buffer)
+        #expect(String(buffer: buffer) == "0\r\nA: b\r\nC: d\r\n\r\n")
+        var decoder = BodyDecoder(.chunked)
+        #expect(try decoder.next(&buffer) == .end)
+        let section = decoder.takeTrailers()
+        #expect(section?.bytes == lines)
+    }
+
+    @Test("No trailers make a plain end", arguments: [nil, ByteBuffer()])
+    func noTrailers(lines: ByteBuffer?) {
+        var buffer = ByteBuffer()
+        ChunkEncoder.writeLastChunk(trailers: lines, into: &buffer)
+        #expect(String(buffer: buffer) == "0\r\n\r\n")
+    }
 }

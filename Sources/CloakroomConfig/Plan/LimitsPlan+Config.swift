@@ -11,6 +11,9 @@ extension LimitsPlan {
     /// - `target`: 64 to 65,535 bytes, less than `head`; default 8KiB.
     /// - `body`: 0 to 1TiB; default 10MiB.
     /// - `connections`: 1 to 1,000,000; default 20,000.
+    /// - `connectionsPerAddress`: 0 (unlimited) to 1,000,000; default 1,000.
+    /// - `streamsPerConnection`: 1 to 1,000; default 100.
+    /// - `requestsPerConnection`: 0 (unlimited) to 1,000,000,000; default 0.
     init(from scope: ConfigScope) {
         let defaults = LimitsPlan()
         self.init(
@@ -18,7 +21,13 @@ extension LimitsPlan {
             fields: scope.value("fields", as: .integer(1...1_000), default: defaults.fields),
             target: scope.value("target", as: SizeFormat.size(64...65_535), default: defaults.target),
             body: scope.value("body", as: SizeFormat.size(0...Self.largestBody), default: defaults.body),
-            connections: scope.value("connections", as: .integer(1...1_000_000), default: defaults.connections))
+            connections: scope.value("connections", as: .integer(1...1_000_000), default: defaults.connections),
+            connectionsPerAddress: scope.value(
+                "connectionsPerAddress", as: .integer(0...1_000_000), default: defaults.connectionsPerAddress),
+            streamsPerConnection: scope.value(
+                "streamsPerConnection", as: .integer(1...1_000), default: defaults.streamsPerConnection),
+            requestsPerConnection: scope.value(
+                "requestsPerConnection", as: .integer(0...1_000_000_000), default: defaults.requestsPerConnection))
         if target >= head, !scope.isBroken("target"), !scope.isBroken("head") {
             scope.complain(
                 Mistake(
@@ -30,7 +39,7 @@ extension LimitsPlan {
 
 extension TimeoutsPlan {
     /// `timeouts`: `header` (default 10s), `bodyIdle` (30s), `keepAlive` (1m), `connect` (5s), `responseHead` (30s),
-    /// `identity` (10s), `drain` (30s). Each 1ms to 1d.
+    /// `identity` (10s), `tunnelIdle` (5m), `drain` (30s). Each 1ms to 1d.
     init(from scope: ConfigScope) {
         let defaults = TimeoutsPlan()
         self.init(
@@ -40,6 +49,7 @@ extension TimeoutsPlan {
             connect: scope.value("connect", as: .wait, default: defaults.connect),
             responseHead: scope.value("responseHead", as: .wait, default: defaults.responseHead),
             identity: scope.value("identity", as: .wait, default: defaults.identity),
+            tunnelIdle: scope.value("tunnelIdle", as: .wait, default: defaults.tunnelIdle),
             drain: scope.value("drain", as: .wait, default: defaults.drain))
     }
 }

@@ -3,8 +3,10 @@ import CloakroomCore
 /// An item of `listeners`.
 ///
 /// - `address`: host and port to listen on; port 0 lets the system choose. Required.
-/// - `tls.certificateFile`, `tls.keyFile`: PEM files. Required within `tls`.
-/// - `tls.minimumVersion`: `1.2` (default) or `1.3`.
+/// - `tls`: see ``TLSConfig``. Without it the listener speaks clear text.
+/// - `http2`: whether HTTP/2 is spoken. Default `true` with `tls`, `false` without.
+/// - `proxyProtocol.trustedSources`: addresses and ranges whose connections begin with a PROXY header. Required within
+///   `proxyProtocol`, at least one.
 /// - `tlsTerminatedInFront`: whether a proxy in front speaks TLS with clients. Default `false`.
 struct ListenerConfig {
     let scope: ConfigScope
@@ -13,21 +15,18 @@ struct ListenerConfig {
     /// Whether `tls` is given, right or wrong.
     let hasTLS: Bool
     let isTLSTerminatedInFront: Bool
+    private let http2: Bool
+    private let proxyProtocolSources: [AddressRange]?
 
     init(from scope: ConfigScope) {
         self.scope = scope
         address = scope.required("address", as: .listening)
         let tls = scope.section("tls")
         hasTLS = scope.reading.isSectionGiven(tls.path)
-        let folder = scope.reading.folder
-        let certificate = tls.required("certificateFile", as: PEMFile.path(of: .certificate, in: folder))
-        let key = tls.required("keyFile", as: PEMFile.path(of: .privateKey, in: folder))
-        let version = tls.value("minimumVersion", as: .choice(), default: TLSVersion.tls12)
-        if let certificate, let key {
-            self.tls = TLSPlan(certificateFile: certificate, keyFile: key, minimumVersion: version)
-        } else {
-            self.tls = nil
-        }
+        self.tls = TLSConfig(from: tls).plan
+        http2 = scope.value("http2", as: .flag, default: hasTLS)
+        proxyProtocolSources = scope.section("proxyProtocol").requiredList("trustedSources", as: .addressRange)?
+            .map(\.range)
         isTLSTerminatedInFront = scope.value("tlsTerminatedInFront", as: .flag, default: false)
         if hasTLS, isTLSTerminatedInFront {
             scope.complain(
@@ -37,7 +36,9 @@ struct ListenerConfig {
     }
 
     var plan: ListenerPlan? {
-        address.map { ListenerPlan(address: $0, tls: tls) }
+        address.map {
+            ListenerPlan(address: $0, tls: tls, http2: http2, proxyProtocolSources: proxyProtocolSources)
+        }
     }
 }
 

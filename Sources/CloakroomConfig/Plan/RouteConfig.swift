@@ -11,6 +11,8 @@ import CloakroomCore
 /// - `messages`: sentences for people by code; none by default.
 /// - `bodyLimit`: 0 to 1TiB; default `limits.body`.
 /// - `responseHeadTimeout`: 1ms to 1d; default `timeouts.responseHead`.
+/// - `bodyIdleTimeout`: 1ms to 1d; default `timeouts.bodyIdle`.
+/// - `websocket`: whether the connection may become a WebSocket; needs `GET`. Default `false`.
 struct RouteConfig {
     private enum Kind: String, CaseIterable {
         case apiToken, bearer
@@ -26,6 +28,8 @@ struct RouteConfig {
     private let messages: [ProblemCode: String]
     private let bodyLimit: Int?
     private let responseHeadTimeout: Duration?
+    private let bodyIdleTimeout: Duration?
+    private let allowsWebSocket: Bool
 
     init(from scope: ConfigScope, upstreams: UpstreamsConfig) {
         self.scope = scope
@@ -39,6 +43,11 @@ struct RouteConfig {
         messages = scope.messages()
         bodyLimit = scope.optional("bodyLimit", as: SizeFormat.size(0...LimitsPlan.largestBody))
         responseHeadTimeout = scope.optional("responseHeadTimeout", as: .wait)
+        bodyIdleTimeout = scope.optional("bodyIdleTimeout", as: .wait)
+        allowsWebSocket = scope.value("websocket", as: .flag, default: false)
+        if allowsWebSocket, let methods, !methods.contains("GET") {
+            scope.complain(Mistake("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
+        }
         if let methods, Set(methods).count < methods.count {
             scope.complain(Mistake("names a method twice", "keep one of them"), at: "methods")
         }
@@ -50,7 +59,8 @@ struct RouteConfig {
         return Route(
             name: name ?? "", methods: methods, pattern: pattern, upstream: upstream ?? 0,
             requiresAuthorization: requiresAuthorization ?? true, inject: inject, messages: messages,
-            bodyLimit: bodyLimit, responseHeadTimeout: responseHeadTimeout)
+            bodyLimit: bodyLimit, responseHeadTimeout: responseHeadTimeout, bodyIdleTimeout: bodyIdleTimeout,
+            allowsWebSocket: allowsWebSocket)
     }
 
     private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsConfig) -> Int? {

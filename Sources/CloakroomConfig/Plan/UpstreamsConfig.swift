@@ -56,15 +56,21 @@ struct UpstreamsConfig {
 extension UpstreamPlan {
     /// One upstream.
     ///
-    /// - `targets`: addresses `http://host:port`. Required.
+    /// - `targets`: `http://host:port`, `https://host:port` or `unix:/path`. Required.
+    /// - `tls`: what `https` targets need beyond the defaults; absent by default.
+    /// - `resolveInterval`: how old the addresses of a host name may get, 1s to 1d; default 30s.
     /// - `preserveHost`: whether the client's `Host` is passed on. Default `true`.
     /// - `apiToken.header`: the field for the API token; default `X-API-TOKEN`.
     /// - `apiToken.value` or `apiToken.valueFile`: the token. Required within `apiToken`.
     /// - `signIn`, `refresh`, `revoke`, `user`: calls that deal in tokens; absent by default.
     /// - `pool`: limits of the connections.
     init(named name: String, from scope: ConfigScope) {
+        let targets = scope.requiredList("targets", as: .target)
         self.init(
-            name: name, targets: scope.requiredList("targets", as: .target) ?? [],
+            name: name, targets: targets ?? [],
+            tls: UpstreamTLSPlan(from: scope.section("tls"), targets: targets),
+            resolveInterval: scope.value(
+                "resolveInterval", as: .duration(.seconds(1) ... .seconds(86_400)), default: .seconds(30)),
             preserveHost: scope.value("preserveHost", as: .flag, default: true),
             apiToken: APIToken(from: scope.section("apiToken")),
             signIn: TokenCallPlan(from: scope.section("signIn"), credentials: .basic),
@@ -106,12 +112,18 @@ extension PoolPlan {
     /// - `maxPending`: 0 to 1,000,000; default 1,024.
     /// - `pendingTimeout`: 1ms to 1d; default 5s.
     /// - `idleTimeout`: 1ms to 1d; default 1m.
+    /// - `requestsPerConnection`: 0 to 1,000,000; default 0, which is without limit.
+    /// - `connectionLifetime`: 0s to 1d; default 1h. `0s` is without limit.
     fileprivate init(from scope: ConfigScope) {
         let defaults = PoolPlan()
         self.init(
             maxConnections: scope.value("maxConnections", as: .integer(1...65_535), default: defaults.maxConnections),
             maxPending: scope.value("maxPending", as: .integer(0...1_000_000), default: defaults.maxPending),
             pendingTimeout: scope.value("pendingTimeout", as: .wait, default: defaults.pendingTimeout),
-            idleTimeout: scope.value("idleTimeout", as: .wait, default: defaults.idleTimeout))
+            idleTimeout: scope.value("idleTimeout", as: .wait, default: defaults.idleTimeout),
+            requestsPerConnection: scope.value(
+                "requestsPerConnection", as: .integer(0...1_000_000), default: defaults.requestsPerConnection),
+            connectionLifetime: scope.value(
+                "connectionLifetime", as: .duration(.zero ... .seconds(86_400)), default: defaults.connectionLifetime))
     }
 }

@@ -56,7 +56,7 @@ struct Explanation {
     private func rows(for route: Route, path: String, query: String) -> [(String, String)] {
         let upstream = plan.upstreams[route.upstream]
         let refusal = route.messages[.unauthorized] ?? ProblemCode.unauthorized.defaultDetail
-        let targets = upstream.targets.map { "http://\($0)" }.joined(separator: ", ")
+        let targets = upstream.targets.map(\.description).joined(separator: ", ")
         return [
             ("route", "\(route.name) (\(route.methods.joined(separator: ",")) \(route.pattern))"),
             (

@@ -3,41 +3,17 @@ import CloakroomCore
 extension ValueFormat where Value == HostAndPort {
     /// An address to listen on: `0.0.0.0:8443`, `[::1]:9464`, `localhost:0`.
     static let listening = ValueFormat { text throws(Mistake) in
-        guard let address = HostAndPort(text), isHost(address.host) else {
+        guard let address = HostAndPort(text), HostAndPort.isHost(address.host) else {
             throw Mistake(
                 "\(Printable.quoted(text)) is not host:port", "write an address such as 0.0.0.0:8443 or [::1]:8443")
         }
         return address
     }
+}
 
-    /// Where an upstream is reached: `http://host:port`. Only clear HTTP/1.1 is spoken to upstreams so far.
-    static let target = ValueFormat(
-        parse: { text throws(Mistake) in
-            let example = "write http://host:port"
-            let lower = text.lowercased()
-            // Whatever goes on like an address with a password in it is not repeated.
-            guard !text.contains("@") else { throw Mistake("a target takes no user and no password", example) }
-            for scheme in ["https:", "unix:", "h2c:", "http+unix:"] where lower.hasPrefix(scheme) {
-                throw Mistake("\(scheme.dropLast()) targets are not supported yet", example)
-            }
-            guard lower.hasPrefix("http://") else {
-                throw Mistake("\(Printable.quoted(text)) is not an http address", example)
-            }
-            var authority = text.dropFirst("http://".count)
-            if authority.hasSuffix("/") { authority = authority.dropLast() }
-            guard !authority.contains(where: { "/?#".contains($0) }) else {
-                throw Mistake(
-                    "\(Printable.quoted(text)) has a path or a query",
-                    "write http://host:port; the request brings the path")
-            }
-            let hasPort = (authority.lastIndex(of: "]").map { authority[$0...] } ?? authority).contains(":")
-            guard let address = HostAndPort(hasPort ? String(authority) : authority + ":80"), isHost(address.host),
-                address.port > 0
-            else { throw Mistake("\(Printable.quoted(text)) has no valid host and port", example) }
-            return address
-        }, render: { "http://\($0)" })
-
-    private static func isHost(_ host: String) -> Bool {
+extension HostAndPort {
+    /// Whether a text is an IP address, or may be a host name.
+    static func isHost(_ host: String) -> Bool {
         if host.contains(":") { return IPAddress.bytes(of: host) != nil }
         return host.utf8.allSatisfy { byte in
             byte.isLetterOrDigit || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "_")

@@ -29,6 +29,14 @@ public final class RequestHeaderPolicy: Sendable {
         public var keepsForwardedHost = false
         /// What `Expect` says.
         public var expectation = Expectation.none
+        /// Whether the client takes trailers with the answer: `TE: trailers` (RFC 9110 §10.1.4).
+        public var acceptsTrailers = false
+        /// Whether the client asks for a WebSocket (RFC 6455 §4.2.1). Whether the method is `GET` is for the caller to see.
+        public var wantsWebSocket = false
+        /// How far an `OPTIONS` request may still go; the field is to be written again with one less.
+        public var maxForwards = MaxForwards.absent
+        /// Where a trusted peer's `X-Request-Id` stands, if there is one and it is fit to be passed on.
+        public var requestID: ByteRange?
 
         /// Marks of a request that says nothing special.
         public init() {}
@@ -46,10 +54,11 @@ public final class RequestHeaderPolicy: Sendable {
 
     /// Makes the policy.
     /// - Parameters:
-    ///   - injectable: The names of all fields that any route may inject, besides `Authorization`.
+    ///   - injectable: The names of all fields that any route may inject, besides `Authorization`. The name of who a
+    ///     client certificate is for, `X-Client-Cert-Subject`, is stripped on every route in any case.
     ///   - cookie: The session's cookie.
     public init(injectable: [String], cookie: SessionCookie) {
-        let ours = injectable + ["Authorization", "Proxy-Authorization"]
+        let ours = injectable + ["Authorization", "Proxy-Authorization", "X-Client-Cert-Subject"]
         // Other spellings of what frames a message, and what CGI would read as the name of a proxy to use.
         let others = ours + ["Content-Length", "Transfer-Encoding", "Proxy"]
         stripped = FieldNameSet(ours)
@@ -76,13 +85,27 @@ public final class RequestHeaderPolicy: Sendable {
         let bytes = buffer.readableBytesUInt8Span
         var marks = Marks()
         marks.hasOurCookie = reading != .absent
-        marks.connection = HopByHop.mark(&head.fields, bytes)
+        let hop = HopByHop.mark(&head.fields, bytes, minorVersion: head.minorVersion)
+        marks.connection = hop.connection
+        marks.acceptsTrailers = hop.acceptsTrailers
+        marks.wantsWebSocket = hop.upgradesToWebSocket
+        var requestID = RequestIDField()
         for index in head.fields.indices where !head.fields[index].isDropped {
             let field = head.fields[index]
             switch field.name {
-            case .host, .authorization, .xRequestID, .traceparent, .tracestate:
+            case .host, .authorization, .traceparent, .tracestate:
                 // Read before and written anew.
                 head.fields[index].isDropped = true
+            case .xRequestID:
+                head.fields[index].isDropped = true
+                if isTrusted { requestID.see(field.valueRange, bytes) }
+            case .maxForwards:
+                if isOptions(head.method, bytes) {
+                    head.fields[index].isDropped = true
+                    marks.maxForwards.see(field.valueRange, bytes)
+                } else if stripped.contains(bytes, field.nameRange) {
+                    head.fields[index].isDropped = true
+                }
             case .xForwardedProto:
                 head.fields[index].isDropped = !isTrusted
                 marks.keepsForwardedProto = isTrusted
@@ -94,7 +117,7 @@ public final class RequestHeaderPolicy: Sendable {
             case .cookie:
                 head.fields[index].isDropped = marks.hasOurCookie
             case .expect:
-                let isKnown = marks.expectation != .unknown && isContinue(bytes, field.valueRange)
+                let isKnown = marks.expectation != .unknown && Ascii.equals(bytes, field.valueRange, "100-continue")
                 marks.expectation = isKnown ? .continue : .unknown
             case .other:
                 let isStripped =
@@ -106,16 +129,16 @@ public final class RequestHeaderPolicy: Sendable {
                 if stripped.contains(bytes, field.nameRange) { head.fields[index].isDropped = true }
             }
         }
+        marks.requestID = requestID.range
         return marks
     }
 
-    private func isContinue(_ bytes: Span<UInt8>, _ range: ByteRange) -> Bool {
-        let expected: StaticString = "100-continue"
-        guard range.count == expected.utf8CodeUnitCount else { return false }
+    /// Methods have their case (RFC 9110 §9.1).
+    private func isOptions(_ method: ByteRange, _ bytes: Span<UInt8>) -> Bool {
+        let expected: StaticString = "OPTIONS"
+        guard method.count == expected.utf8CodeUnitCount else { return false }
         return expected.withUTF8Buffer { expected in
-            for offset in 0..<range.count where bytes[range.start + offset] | 0x20 != expected[offset] | 0x20 {
-                return false
-            }
+            for offset in 0..<method.count where bytes[method.start + offset] != expected[offset] { return false }
             return true
         }
     }

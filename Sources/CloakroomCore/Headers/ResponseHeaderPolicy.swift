@@ -17,6 +17,11 @@ public final class ResponseHeaderPolicy: Sendable {
         public var hasVary = false
         /// Whether there is a `Content-Length`.
         public var hasContentLength = false
+        /// Whether its fields change the protocol to WebSocket (RFC 6455 §4.2.2). Whether the status is 101 is for the caller
+        /// to see.
+        public var isUpgradeToWebSocket = false
+        /// Whether the body is an event stream, `text/event-stream`: each piece of it is awaited as it comes.
+        public var isEventStream = false
 
         /// Marks of a response that says nothing special.
         public init() {}
@@ -32,7 +37,9 @@ public final class ResponseHeaderPolicy: Sendable {
         let buffer = head.bytes
         let bytes = buffer.readableBytesUInt8Span
         var marks = Marks()
-        marks.connection = HopByHop.mark(&head.fields, bytes)
+        let hop = HopByHop.mark(&head.fields, bytes, minorVersion: head.minorVersion)
+        marks.connection = hop.connection
+        marks.isUpgradeToWebSocket = hop.upgradesToWebSocket
         for index in head.fields.indices where !head.fields[index].isDropped {
             let field = head.fields[index]
             switch field.name {
@@ -44,6 +51,8 @@ public final class ResponseHeaderPolicy: Sendable {
                 let isAllowed = head.status >= 200 && head.status != 204
                 head.fields[index].isDropped = !isAllowed
                 marks.hasContentLength = isAllowed
+            case .contentType:
+                if isEventStream(field.valueRange, bytes) { marks.isEventStream = true }
             case .setCookie:
                 if cookie.isSet(by: bytes.extracting(field.valueRange.start..<field.valueRange.end)) {
                     head.fields[index].isDropped = true
@@ -52,5 +61,13 @@ public final class ResponseHeaderPolicy: Sendable {
             }
         }
         return marks
+    }
+
+    /// With parameters or without (RFC 9110 §8.3.1).
+    private func isEventStream(_ value: ByteRange, _ bytes: Span<UInt8>) -> Bool {
+        var end = value.start
+        while end < value.end, bytes[end] != UInt8(ascii: ";") { end += 1 }
+        while end > value.start, bytes[end - 1] == 0x20 || bytes[end - 1] == 0x09 { end -= 1 }
+        return Ascii.equals(bytes, ByteRange(start: value.start, count: end - value.start), "text/event-stream")
     }
 }

@@ -4,35 +4,19 @@ public struct ListenerPlan: Sendable, Equatable {
     public var address: HostAndPort
     /// Certificate and key; `nil` is clear text.
     public var tls: TLSPlan?
+    /// Whether HTTP/2 is spoken: by ALPN over TLS, with prior knowledge in clear (RFC 9113 §3).
+    public var http2: Bool
+    /// Where connections come from that begin with a PROXY header, which every one of them has to. `nil`: none does.
+    public var proxyProtocolSources: [AddressRange]?
 
     /// Makes a listener.
-    public init(address: HostAndPort, tls: TLSPlan? = nil) {
+    /// - Parameter http2: By default HTTP/2 is spoken where there is TLS.
+    public init(
+        address: HostAndPort, tls: TLSPlan? = nil, http2: Bool? = nil, proxyProtocolSources: [AddressRange]? = nil
+    ) {
         self.address = address
         self.tls = tls
+        self.http2 = http2 ?? (tls != nil)
+        self.proxyProtocolSources = proxyProtocolSources
     }
-}
-
-/// What a TLS listener needs. TLS 1.2 and 1.3.
-public struct TLSPlan: Sendable, Equatable {
-    /// PEM file of the certificate chain, the server's own first.
-    public var certificateFile: String
-    /// PEM file of the private key.
-    public var keyFile: String
-    /// The lowest version spoken.
-    public var minimumVersion: TLSVersion
-
-    /// Makes a TLS plan.
-    public init(certificateFile: String, keyFile: String, minimumVersion: TLSVersion = .tls12) {
-        self.certificateFile = certificateFile
-        self.keyFile = keyFile
-        self.minimumVersion = minimumVersion
-    }
-}
-
-/// A version of TLS that the gateway speaks.
-public enum TLSVersion: String, Sendable, Hashable, CaseIterable {
-    /// TLS 1.2 (RFC 5246).
-    case tls12 = "1.2"
-    /// TLS 1.3 (RFC 8446).
-    case tls13 = "1.3"
 }

@@ -2,8 +2,12 @@
 public struct UpstreamPlan: Sendable, Equatable {
     /// The name that routes, logs and metrics use. Unique.
     public var name: String
-    /// Where it is reached; tried in turn. At least one.
-    public var targets: [HostAndPort]
+    /// Where it is reached; connections go round. At least one.
+    public var targets: [UpstreamTargetPlan]
+    /// What TLS with the `https` targets needs; `nil` is the system's trust roots and no certificate of our own.
+    public var tls: UpstreamTLSPlan?
+    /// How old the addresses of a host name may get while it is in use, 1 second to 1 day.
+    public var resolveInterval: Duration
     /// Whether the client's `Host` is passed on; otherwise the target's own name is sent.
     public var preserveHost: Bool
     /// The API token that routes with `inject: [apiToken]` add, and that every sign-in call carries.
@@ -21,12 +25,15 @@ public struct UpstreamPlan: Sendable, Equatable {
 
     /// Makes an upstream.
     public init(
-        name: String, targets: [HostAndPort], preserveHost: Bool = true, apiToken: APIToken? = nil,
+        name: String, targets: [UpstreamTargetPlan], tls: UpstreamTLSPlan? = nil,
+        resolveInterval: Duration = .seconds(30), preserveHost: Bool = true, apiToken: APIToken? = nil,
         signIn: TokenCallPlan? = nil, refresh: TokenCallPlan? = nil, revoke: TokenCallPlan? = nil,
         user: TokenCallPlan? = nil, pool: PoolPlan = PoolPlan()
     ) {
         self.name = name
         self.targets = targets
+        self.tls = tls
+        self.resolveInterval = resolveInterval
         self.preserveHost = preserveHost
         self.apiToken = apiToken
         self.signIn = signIn
@@ -100,15 +107,22 @@ public struct PoolPlan: Sendable, Equatable {
     public var pendingTimeout: Duration
     /// How long an idle connection is kept.
     public var idleTimeout: Duration
+    /// The requests after which a connection is not kept, 0...1,000,000; 0 is without limit.
+    public var requestsPerConnection: Int
+    /// The age after which a connection is not kept, so that new addresses come into use; zero is without limit.
+    public var connectionLifetime: Duration
 
     /// Makes pool limits.
     public init(
         maxConnections: Int = 1_024, maxPending: Int = 1_024, pendingTimeout: Duration = .seconds(5),
-        idleTimeout: Duration = .seconds(60)
+        idleTimeout: Duration = .seconds(60), requestsPerConnection: Int = 0,
+        connectionLifetime: Duration = .seconds(3_600)
     ) {
         self.maxConnections = maxConnections
         self.maxPending = maxPending
         self.pendingTimeout = pendingTimeout
         self.idleTimeout = idleTimeout
+        self.requestsPerConnection = requestsPerConnection
+        self.connectionLifetime = connectionLifetime
     }
 }

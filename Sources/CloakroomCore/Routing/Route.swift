@@ -19,11 +19,16 @@ public struct Route: Sendable, Equatable {
     /// How long the upstream may take until its response head; `nil` takes ``TimeoutsPlan/responseHead``.
     public var responseHeadTimeout: Duration?
 
+    /// How long a body may pause; `nil` takes ``TimeoutsPlan/bodyIdle``.
+    public var bodyIdleTimeout: Duration?
+    /// Whether the connection may become a WebSocket (RFC 6455, RFC 8441).
+    public var allowsWebSocket: Bool
+
     /// Makes a route.
     public init(
         name: String, methods: [String], pattern: PathPattern, upstream: Int = 0, requiresAuthorization: Bool,
         inject: Injection = [], messages: [ProblemCode: String] = [:], bodyLimit: Int? = nil,
-        responseHeadTimeout: Duration? = nil
+        responseHeadTimeout: Duration? = nil, bodyIdleTimeout: Duration? = nil, allowsWebSocket: Bool = false
     ) {
         self.name = name
         self.methods = methods
@@ -34,6 +39,8 @@ public struct Route: Sendable, Equatable {
         self.messages = messages
         self.bodyLimit = bodyLimit
         self.responseHeadTimeout = responseHeadTimeout
+        self.bodyIdleTimeout = bodyIdleTimeout
+        self.allowsWebSocket = allowsWebSocket
     }
 }
 

@@ -19,9 +19,10 @@ struct IdentityCall: Sendable {
     let apiToken: APIToken?
     let traceparent: String?
 
-    func request(to target: HostAndPort) -> HTTPClientRequest {
-        var request = HTTPClientRequest(url: "http://\(target)\(plan.path)")
+    func request(to target: IdentityTarget) -> HTTPClientRequest {
+        var request = HTTPClientRequest(url: target.url(plan.path))
         request.method = HTTPMethod(rawValue: plan.method)
+        request.headers.add(name: "Host", value: target.host)
         request.headers.add(name: "Accept", value: "application/json")
         if let apiToken {
             request.headers.replaceOrAdd(name: apiToken.header, value: text(apiToken.value))

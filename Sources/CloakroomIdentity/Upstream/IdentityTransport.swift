@@ -4,6 +4,7 @@ import Glibc
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import NIOSSL
 
 /// Carries calls to an upstream's targets, within a time, and says how that went in four words.
 ///
@@ -21,8 +22,7 @@ struct IdentityTransport: Sendable {
     /// The largest body that is read, in bytes.
     static let bodyLimit = 65_536
 
-    let client: HTTPClient
-    let targets: [HostAndPort]
+    let targets: [IdentityTarget]
 
     /// Sends a call and reads the answer.
     /// - Parameter timeout: For all of it: every target that is tried, the head and the last byte of the body.
@@ -44,8 +44,8 @@ struct IdentityTransport: Sendable {
         }
     }
 
-    /// Tries the targets in turn. Only a target that could not be connected to is passed over: one that broke off may
-    /// have acted on the call.
+    /// Tries the targets in turn. Only a target that could not be connected to, or could not prove who it is, is passed
+    /// over: one that broke off may have acted on the call.
     private func sendToFirstReachable(_ call: IdentityCall, timeout: Duration) async throws -> Answer {
         var failure = IdentityTransportError.unreachable
         for target in targets {
@@ -54,7 +54,9 @@ struct IdentityTransport: Sendable {
             } catch let error where error is NIOConnectionError || error is IOError {
                 guard !Self.brokeOff(error) else { throw error }
                 failure = .unreachable
-            } catch let error as HTTPClientError where error == .connectTimeout {
+            } catch let error where Self.refusedTLS(error) {
+                failure = .unreachable
+            } catch let error as HTTPClientError where error == .connectTimeout || error == .tlsHandshakeTimeout {
                 failure = .timedOut
             }
         }
@@ -64,7 +66,7 @@ struct IdentityTransport: Sendable {
     /// A pooled connection may have been closed by the other side just now. That is worth a second attempt: none of these
     /// calls does harm when it comes twice.
     private func sendOnLiveConnection(
-        _ call: IdentityCall, to target: HostAndPort, timeout: Duration
+        _ call: IdentityCall, to target: IdentityTarget, timeout: Duration
     ) async throws -> Answer {
         do {
             return try await sendOnce(call, to: target, timeout: timeout)
@@ -82,8 +84,17 @@ struct IdentityTransport: Sendable {
         }
     }
 
-    private func sendOnce(_ call: IdentityCall, to target: HostAndPort, timeout: Duration) async throws -> Answer {
-        let response = try await client.execute(call.request(to: target), timeout: TimeAmount(timeout))
+    /// Whether TLS came to nothing; then no byte of the call was sent.
+    private static func refusedTLS(_ error: any Error) -> Bool {
+        switch error {
+        case NIOSSLError.handshakeFailed, NIOSSLError.cannotFindPeerIP: true
+        case is NIOSSLExtraError: true
+        default: false
+        }
+    }
+
+    private func sendOnce(_ call: IdentityCall, to target: IdentityTarget, timeout: Duration) async throws -> Answer {
+        let response = try await target.client.execute(call.request(to: target), timeout: TimeAmount(timeout))
         let status = Int(response.status.code)
         // The body of a failure may be anything and is not looked at.
         guard (200...299).contains(status) else { return Answer(status: status, body: []) }
@@ -107,14 +118,16 @@ enum IdentityTransportError: Error, Equatable {
         case let error as IdentityTransportError: self = error
         case let error as HTTPClientError: self.init(error)
         case let error as ChannelError: self = if case .connectTimeout = error { .timedOut } else { .unreachable }
-        case is NIOConnectionError, is IOError, is CancellationError: self = .unreachable
+        case is NIOConnectionError, is IOError, is CancellationError, is NIOSSLError, is NIOSSLExtraError:
+            self = .unreachable
         default: self = .invalidResponse
         }
     }
 
     private init(_ error: HTTPClientError) {
         switch error {
-        case .connectTimeout, .deadlineExceeded, .readTimeout, .writeTimeout, .getConnectionFromPoolTimeout:
+        case .connectTimeout, .deadlineExceeded, .readTimeout, .writeTimeout, .getConnectionFromPoolTimeout,
+            .tlsHandshakeTimeout:
             self = .timedOut
         default:
             self = .unreachable

@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 public import CloakroomCore
 public import NIOCore
+public import NIOSSL
 
 /// Deals in tokens with one upstream over HTTP/1.1.
 ///
@@ -12,7 +13,6 @@ public final class UpstreamTokenClient: TokenClient {
     private let upstream: UpstreamPlan
     private let timeout: Duration
     private let accountKey: KeyedHash
-    private let client: HTTPClient
     private let transport: IdentityTransport
 
     /// Makes a client; ``shutdown()`` ends it.
@@ -20,13 +20,16 @@ public final class UpstreamTokenClient: TokenClient {
     ///   - upstream: The upstream that signs people in; calls that it has no plan for are not made.
     ///   - timeouts: ``TimeoutsPlan/identity`` bounds each call, ``TimeoutsPlan/connect`` each connection.
     ///   - accountKey: The key of ``UserProfile/accountHash``.
+    ///   - tls: Trust roots and certificate for `https` targets: what ``UpstreamPlan/tls`` says, read from its files.
     public init(
-        _ upstream: UpstreamPlan, timeouts: TimeoutsPlan, accountKey: KeyedHash, eventLoopGroup: any EventLoopGroup
+        _ upstream: UpstreamPlan, timeouts: TimeoutsPlan, accountKey: KeyedHash, eventLoopGroup: any EventLoopGroup,
+        tls: TLSConfiguration = .makeClientConfiguration()
     ) {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         // Its spans would record whole URLs and carry a second trace context.
         configuration.tracing.tracer = nil
         configuration.httpVersion = .http1Only
+        configuration.tlsConfiguration = tls
         configuration.timeout.connect = TimeAmount(min(timeouts.connect, timeouts.identity))
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = upstream.pool.maxConnections
         configuration.connectionPool.idleTimeout = TimeAmount(upstream.pool.idleTimeout)
@@ -35,14 +38,16 @@ public final class UpstreamTokenClient: TokenClient {
         self.upstream = upstream
         self.accountKey = accountKey
         timeout = timeouts.identity
-        client = HTTPClient(eventLoopGroupProvider: .shared(eventLoopGroup), configuration: configuration)
-        transport = IdentityTransport(client: client, targets: upstream.targets)
+        let targets = upstream.targets.map {
+            IdentityTarget($0, tls: upstream.tls, configuration: configuration, eventLoopGroup: eventLoopGroup)
+        }
+        transport = IdentityTransport(targets: targets)
     }
 
     /// Closes the connections. Calls that are under way fail, and so do all after it.
     public func shutdown() async {
         // Only a second shutdown throws, and then there is nothing left to close.
-        try? await client.shutdown()
+        for target in transport.targets { try? await target.client.shutdown() }
     }
 
     /// Exchanges credentials for tokens, and fetches the user with them if the plan has a call for that.

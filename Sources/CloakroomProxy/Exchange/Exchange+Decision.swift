@@ -10,7 +10,7 @@ extension Exchange {
         case problem(ProblemDocument, ExchangeDecision, allow: String?)
         case own(OwnEndpoint)
         case loadSession(SessionTicket, route: Int)
-        /// `OPTIONS *` (RFC 9110 §9.3.7).
+        /// `OPTIONS *` (RFC 9110 §9.3.7), or an `OPTIONS` that goes no further.
         case allowEverything
     }
 
@@ -45,6 +45,8 @@ extension Exchange {
         marks = tables.requestPolicy.mark(&head, isTrusted: peer.isTrusted, reading: reading)
         // A client of HTTP/1.0 cannot mean it (RFC 9110 §10.1.1).
         if protocolVersion == .http1_0 { marks.expectation = .none }
+        // It was to go no further than here (RFC 9110 §7.6.2).
+        if marks.maxForwards == .value(0) { return .allowEverything }
         switch match(tables.routeTable, span) {
         case .notFound:
             // Nothing here is ever traced back to a client (RFC 9110 §9.3.8).

@@ -45,7 +45,7 @@ extension Exchange {
         record.startWallNanoseconds = context.wallNanoseconds(at: now)
         record.requestID = Identifier128(high: context.random(), low: context.random())
         record.peerAddress = peer.address
-        record.tlsVersion = tlsVersion
+        record.tlsVersion = peer.tlsVersion
         context.telemetry.exchangeStarted(scheme: record.scheme, method: record.method)
     }
 }

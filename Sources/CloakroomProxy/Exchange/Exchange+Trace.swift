@@ -10,8 +10,8 @@ struct ExchangeTrace {
     var incoming: TraceContext?
     /// What goes to the upstream.
     var outgoing: TraceContext?
-    /// Vendor data that goes with a trusted client's context.
-    var state: ByteRange?
+    /// Where a trusted client's context stands, and the vendor data that go with it.
+    var fields = TraceFields()
     var server: (any Span)?
     var client: (any Span)?
 }
@@ -20,15 +20,12 @@ extension Exchange {
     /// Reads the trace context of a trusted client; a stranger's does not count (W3C Trace Context §7.3).
     func takeTraceContext(_ span: Swift.Span<UInt8>) {
         guard peer.isTrusted else { return }
-        for field in head.fields {
-            let range = field.valueRange
-            if field.name == .traceparent {
-                trace.incoming = TraceContext(traceparent: span.extracting(range.start..<range.end))
-            } else if field.name == .tracestate, trace.state == nil {
-                trace.state = range
-            }
-        }
-        if trace.incoming == nil { trace.state = nil }
+        let fields = TraceFields.read(head)
+        guard let range = fields.parent,
+            let incoming = TraceContext(traceparent: span.extracting(range.start..<range.end))
+        else { return }
+        trace.incoming = incoming
+        trace.fields = fields
     }
 
     /// Decides whether the request is sampled, and begins its server span if so. Otherwise the context is carried on,
@@ -71,8 +68,8 @@ extension Exchange {
             "\(record.method.label)", context: server.context, ofKind: .client)
         let target = upstream.plan.targets[connection.targetIndex]
         span.attributes["http.request.method"] = "\(record.method.label)"
-        span.attributes["server.address"] = target.host
-        span.attributes["server.port"] = Int64(target.port)
+        span.attributes["server.address"] = target.serverAddress
+        if let port = target.serverPort { span.attributes["server.port"] = Int64(port) }
         if record.retries > 0 { span.attributes["http.request.resend_count"] = Int64(record.retries) }
         trace.client = span
         carryOn(span)

@@ -15,8 +15,6 @@ final class Exchange: Equatable {
     var head = RequestHead()
     /// The version of the client's protocol.
     var protocolVersion = ExchangeProtocolVersion.http1_1
-    /// What the client's connection is protected by, once that is known.
-    var tlsVersion: ExchangeTLSVersion?
     /// Gone once the client is.
     private(set) var downstream: (any ExchangeDownstream)?
     var machine = ExchangeStateMachine()
@@ -40,6 +38,15 @@ final class Exchange: Equatable {
     var pool: UpstreamPool?
     var sentAt: UInt64 = 0
     var receivedBody = 0
+    /// What else than an answer is asked for.
+    var tunnel = TunnelRequest.none
+    /// Set while the answer has no end of its own, an event stream or a tunnel: when it has been silent for too long.
+    var silenceDeadline: UInt64?
+    /// Where the frames of a WebSocket end, in both directions.
+    var toClient = WebSocketFrameScan()
+    var toUpstream = WebSocketFrameScan()
+    /// Whether the client has sent something through a tunnel since the session was looked at.
+    var hasClientBytes = false
 
     init(context: LoopContext, peer: Peer, downstream: any ExchangeDownstream) {
         self.context = context
@@ -60,8 +67,11 @@ final class Exchange: Equatable {
     // MARK: - The request
 
     /// A request's head is there.
-    func begin(_ framing: BodyFraming, now: UInt64) {
+    /// - Parameter tunnel: What else is asked for, where the client's protocol has a way of its own to say so.
+    func begin(_ framing: BodyFraming, tunnel: TunnelRequest = .none, now: UInt64) {
         self.framing = framing
+        self.tunnel = tunnel
+        silenceDeadline = nil
         startedAt = now
         receivedBody = 0
         beginRecord(now: now)
@@ -122,20 +132,30 @@ final class Exchange: Equatable {
             } else {
                 upstream?.writeBody(bytes)
             }
-            if machine.state == .sent(.open) { downstream?.setDeadline(context.now &+ context.timeouts.bodyIdle) }
+            if machine.state == .sent(.open) { downstream?.setDeadline(context.now &+ bodyIdle) }
+        case .tunnelling, .tunnelEnding:
+            hasClientBytes = true
+            toUpstream.advance(over: bytes)
+            upstream?.writeBody(bytes)
+            watchSilence()
         case .idle, .leasing, .parked, .answered:
             break
         }
     }
 
-    /// The request's body is complete.
-    func requestEnd() {
+    /// The request's body is complete, or the client's side of a tunnel is.
+    func requestEnd(trailers: TrailerSection? = nil) {
         switch machine.requestEnded() {
         case .finishRequest:
-            if framing == .chunked { upstream?.writeFraming { ChunkEncoder.writeLastChunk(into: &$0) } }
+            if framing == .chunked {
+                let kept = trailers.map { context.tables.trailerPolicy.kept($0) }
+                upstream?.writeFraming { ChunkEncoder.writeLastChunk(trailers: kept, into: &$0) }
+            }
             upstream?.finishRequest()
             if machine.state == .sent(.complete) { expectResponse() }
         case .answer: answerOwn()
+        case .halfClose: upstream?.closeOutput()
+        case .finishTunnel: finishTunnel()
         case .nothing: break
         }
     }
@@ -146,7 +166,7 @@ final class Exchange: Equatable {
         record.errorType = .invalidRequest
         cancelUpstream()
         switch machine.state {
-        case .relaying: cut(.invalidRequest)
+        case .relaying, .tunnelling, .tunnelEnding: cut(.invalidRequest)
         case .leasing:
             pool?.cancel(self)
             answer(ProblemDocument(Problem(error)), now: context.now)
@@ -158,7 +178,7 @@ final class Exchange: Equatable {
     /// Sends what of the body was handed over so far.
     func flushUpstream() {
         switch machine.state {
-        case .sent(.open), .relaying(.open): upstream?.flush()
+        case .sent(.open), .relaying(.open), .tunnelling(.open), .tunnelEnding: upstream?.flush()
         default: break
         }
     }
@@ -169,6 +189,7 @@ final class Exchange: Equatable {
     func forward(_ permit: UpstreamPermit, now: UInt64) {
         let route = context.tables.routes[permit.route]
         guard marks.expectation != .unknown else { return answer(route.problem(.expectationFailed), now: now) }
+        guard asksForTunnel(route) || tunnel == .none else { return answer(route.problem(.notImplemented), now: now) }
         self.permit = permit
         record.decision = route.route.requiresAuthorization ? .forwarded : .public
         record.sessionHash = permit.sessionHash
@@ -209,7 +230,7 @@ final class Exchange: Equatable {
             connection.finishRequest()
             expectResponse()
         } else {
-            downstream?.setDeadline(sentAt &+ context.timeouts.bodyIdle)
+            downstream?.setDeadline(sentAt &+ bodyIdle)
             // A client that waits for 100 (Continue) sends nothing until the upstream has seen the head.
             if marks.expectation == .continue { connection.flush() }
             downstream?.continueBody()
@@ -238,31 +259,37 @@ final class Exchange: Equatable {
             additions: ResponseAdditions(
                 date: marks.hasDate ? nil : context.date(at: sentAt),
                 isPrivate: hasBearer && !marks.hasCacheControl, variesByCookie: hasBearer && !marks.hasVary))
-        downstream.setDeadline(.max)
-        if framing != .none { downstream.setDeadline(context.now &+ context.timeouts.bodyIdle) }
+        if marks.isEventStream {
+            watchSilence()
+        } else {
+            downstream.setDeadline(framing == .none ? .max : context.now &+ bodyIdle)
+        }
     }
 
     /// Some of the answer's body came.
     func upstreamBody(_ bytes: ByteBuffer) {
-        guard case .relaying = machine.state, let downstream else { return }
+        guard machine.isRelaying, let downstream else { return }
         record.bytesSent += UInt64(bytes.readableBytes)
+        if tunnel != .none { toClient.advance(over: bytes) }
         downstream.writeBody(bytes)
         if !downstream.isWritable { upstream?.setPaused(true) }
     }
 
     /// All of what came in one read has been handed over.
     func flushDownstream() {
-        guard case .relaying = machine.state, let downstream else { return }
+        guard machine.isRelaying, let downstream else { return }
         downstream.flush()
-        downstream.setDeadline(context.now &+ context.timeouts.bodyIdle)
+        if silenceDeadline == nil { downstream.setDeadline(context.now &+ bodyIdle) } else { watchSilence() }
         upstream?.setPaused(!downstream.isWritable)
     }
 
     /// The answer is complete; the connection to the upstream is no concern of ours any more.
-    func upstreamEnd() {
+    func upstreamEnd(trailers: TrailerSection? = nil) {
         upstream = nil
         guard machine.responseEnded(), let downstream else { return }
-        downstream.writeEnd()
+        // Only to a client that said it takes them (RFC 9110 §6.5.1); in HTTP/2 they always have a place.
+        let areWanted = protocolVersion == .http2 || marks.acceptsTrailers
+        downstream.writeEnd(trailers: areWanted ? trailers.map { context.tables.trailerPolicy.kept($0) } : nil)
         downstream.flush()
         finish(errorType: nil)
         downstream.exchangeFinished()
@@ -275,7 +302,7 @@ final class Exchange: Equatable {
 
     /// The client takes more of the answer again, or no more.
     func downstreamWritabilityChanged(isWritable: Bool) {
-        if case .relaying = machine.state { upstream?.setPaused(!isWritable) }
+        if machine.isRelaying { upstream?.setPaused(!isWritable) }
     }
 
     /// The upstream gave no whole answer.
@@ -308,6 +335,7 @@ final class Exchange: Equatable {
     /// The deadline that was set last has passed.
     func deadlineExpired(now: UInt64) {
         downstream?.setDeadline(.max)
+        if silenceDeadline != nil, goesOn(at: now) { return }
         switch machine.deadlineExpired() {
         case .refuse:
             pool?.cancel(self)
@@ -336,6 +364,9 @@ final class Exchange: Equatable {
         case .closeUpstream:
             cancelUpstream()
             finish(errorType: .clientClosed)
+        case .closeTunnel:
+            cancelUpstream()
+            finish(errorType: nil)
         case .record:
             finish(errorType: .clientClosed)
         case .nothing:
@@ -343,7 +374,7 @@ final class Exchange: Equatable {
         }
     }
 
-    private func cut(_ error: ExchangeError) {
+    func cut(_ error: ExchangeError) {
         cancelUpstream()
         let downstream = self.downstream
         machine.finish()
@@ -351,7 +382,7 @@ final class Exchange: Equatable {
         downstream?.abort()
     }
 
-    private func cancelUpstream() {
+    func cancelUpstream() {
         upstream?.cancel()
         upstream = nil
     }
@@ -366,6 +397,10 @@ final class Exchange: Equatable {
     private func expectResponse() {
         guard let permit else { return }
         downstream?.setDeadline(sentAt &+ context.tables.routes[permit.route].responseHeadTimeout)
+    }
+
+    private var bodyIdle: UInt64 {
+        permit.map { context.tables.routes[$0.route].bodyIdleTimeout } ?? context.timeouts.bodyIdle
     }
 
     private var bodyLimit: Int {

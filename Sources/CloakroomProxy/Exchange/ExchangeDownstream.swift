@@ -12,8 +12,11 @@ protocol ExchangeDownstream: AnyObject {
     func writeInformational(_ head: borrowing ResponseHead)
     /// Writes some of the answer's body.
     func writeBody(_ bytes: ByteBuffer)
-    /// The answer is complete.
-    func writeEnd()
+    /// The answer is complete, or our side of a tunnel is.
+    /// - Parameter trailers: Whole field lines that go behind the body, where the client's protocol has a place for them.
+    func writeEnd(trailers: ByteBuffer?)
+    /// The upstream changed the protocol: from here on, bytes of the body are those of a tunnel, in both directions.
+    func writeSwitch(_ head: borrowing ResponseHead)
     /// Writes an answer of the gateway's own, whole.
     func writeOwn(_ answer: OwnAnswer)
     /// Sends what has been written.

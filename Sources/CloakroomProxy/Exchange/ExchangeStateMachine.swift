@@ -18,6 +18,10 @@ struct ExchangeStateMachine: Equatable {
         case sent(RequestBody)
         /// The answer's head has gone to the client.
         case relaying(RequestBody)
+        /// Bytes go both ways, of a protocol that is not ours. The upstream's side is open, the client's may be.
+        case tunnelling(RequestBody)
+        /// The upstream's side of a tunnel has ended, the client's is still open.
+        case tunnelEnding
         /// The gateway answers itself, once it has the body.
         case collecting
         /// Something is under way off the event loop.
@@ -31,7 +35,15 @@ struct ExchangeStateMachine: Equatable {
     /// Whether the upstream may get body now; otherwise it is to be held back.
     var takesBody: Bool {
         switch state {
-        case .sent(.open), .relaying(.open), .collecting: true
+        case .sent(.open), .relaying(.open), .tunnelling(.open), .tunnelEnding, .collecting: true
+        default: false
+        }
+    }
+
+    /// Whether bytes from the upstream go to the client.
+    var isRelaying: Bool {
+        switch state {
+        case .relaying, .tunnelling: true
         default: false
         }
     }
@@ -84,6 +96,10 @@ struct ExchangeStateMachine: Equatable {
         case finishRequest
         /// All of an own endpoint's body is there.
         case answer
+        /// The upstream gets no more bytes of the tunnel; its own may still come.
+        case halfClose
+        /// Both sides of the tunnel have ended.
+        case finishTunnel
         /// Nothing to do.
         case nothing
     }
@@ -99,7 +115,13 @@ struct ExchangeStateMachine: Equatable {
             return .finishRequest
         case .collecting:
             return .answer
-        case .idle, .leasing, .parked, .answered:
+        case .tunnelling(.open):
+            state = .tunnelling(.complete)
+            return .halfClose
+        case .tunnelEnding:
+            state = .idle
+            return .finishTunnel
+        case .tunnelling(.complete), .idle, .leasing, .parked, .answered:
             return .nothing
         }
     }
@@ -112,6 +134,37 @@ struct ExchangeStateMachine: Equatable {
         guard case .sent(let body) = state else { return false }
         state = .relaying(body)
         return true
+    }
+
+    /// The upstream changed the protocol.
+    /// - Returns: Whether the tunnel stands.
+    mutating func switched() -> Bool {
+        guard state == .sent(.complete) else { return false }
+        state = .tunnelling(.open)
+        return true
+    }
+
+    enum OnTunnelEnd: Equatable {
+        /// The client gets no more bytes of the tunnel; its own may still come.
+        case halfClose
+        /// Both sides of the tunnel have ended.
+        case finish
+        /// There is no tunnel.
+        case nothing
+    }
+
+    /// The upstream's side of the tunnel has ended.
+    mutating func tunnelEnded() -> OnTunnelEnd {
+        switch state {
+        case .tunnelling(.open):
+            state = .tunnelEnding
+            return .halfClose
+        case .tunnelling(.complete):
+            state = .idle
+            return .finish
+        default:
+            return .nothing
+        }
     }
 
     /// The upstream's answer is complete, even if the request is not: the rest of that is of no use to anybody.
@@ -154,7 +207,7 @@ struct ExchangeStateMachine: Equatable {
             return .retry
         case .leasing, .sent:
             return .answer
-        case .relaying:
+        case .relaying, .tunnelling, .tunnelEnding:
             return .cut
         case .idle, .collecting, .parked, .answered:
             return .nothing
@@ -180,7 +233,7 @@ struct ExchangeStateMachine: Equatable {
         case .leasing: .refuse
         case .sent(.open), .collecting: .requestTimeout
         case .sent(.complete): .responseTimeout
-        case .relaying, .answered: .cut
+        case .relaying, .tunnelling, .tunnelEnding, .answered: .cut
         // Work off the event loop has limits of its own, and always comes back.
         case .idle, .parked: .nothing
         }
@@ -191,6 +244,8 @@ struct ExchangeStateMachine: Equatable {
         case cancelLease
         /// Close the connection to the upstream.
         case closeUpstream
+        /// Close the connection to the upstream: a tunnel mostly ends that way.
+        case closeTunnel
         /// Only tell telemetry.
         case record
         /// There was no exchange.
@@ -204,6 +259,7 @@ struct ExchangeStateMachine: Equatable {
         case .idle: .nothing
         case .leasing: .cancelLease
         case .sent, .relaying: .closeUpstream
+        case .tunnelling, .tunnelEnding: .closeTunnel
         case .collecting, .parked, .answered: .record
         }
     }

@@ -8,6 +8,10 @@ struct Peer {
     /// Whether it may tell who it forwards for.
     let isTrusted: Bool
     let scheme: ExchangeScheme
+    /// `nil` without TLS.
+    let tlsVersion: ExchangeTLSVersion?
+    /// `X-Client-Cert-Subject: …` with its line end; empty without a verified certificate.
+    let certificateLine: [UInt8]
     /// `X-Forwarded-For: …` with its line end.
     let forwardedForLine: [UInt8]
     /// `X-Forwarded-Proto: …` with its line end.
@@ -17,8 +21,16 @@ struct Peer {
     /// `Forwarded: for=…;proto=…` without its line end (RFC 7239 §4).
     let forwardedPrefix: [UInt8]
 
-    init(address: String, isTLS: Bool, trusted: [AddressRange]) {
+    /// The field that names whom a client's certificate is for; a client's own copy never gets here.
+    private static let certificateField = "X-Client-Cert-Subject"
+
+    init(
+        address: String, isTLS: Bool, trusted: [AddressRange], tlsVersion: ExchangeTLSVersion? = nil,
+        certificateSubject: String? = nil
+    ) {
         self.address = address
+        self.tlsVersion = tlsVersion
+        certificateLine = certificateSubject.map { Array("\(Self.certificateField): \($0)\r\n".utf8) } ?? []
         isTrusted = trusted.contains { $0.contains(address) }
         scheme = isTLS ? .https : .http
         let proto = isTLS ? "https" : "http"
@@ -28,6 +40,6 @@ struct Peer {
         forwardedProtoLine = Array("X-Forwarded-Proto: \(proto)\r\n".utf8)
         forwardedPrefix = Array("Forwarded: for=\(node);proto=\(proto)".utf8)
         usualLines =
-            Array("Via: 1.1 cloakroom\r\n".utf8) + forwardedForLine + forwardedProtoLine + forwardedPrefix
+            certificateLine + Array("Via: 1.1 cloakroom\r\n".utf8) + forwardedForLine + forwardedProtoLine + forwardedPrefix
     }
 }

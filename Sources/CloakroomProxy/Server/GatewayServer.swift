@@ -3,7 +3,6 @@ import CloakroomTelemetry
 public import Logging
 import NIOCore
 import NIOPosix
-import NIOSSL
 public import ServiceLifecycle
 import Synchronization
 
@@ -58,33 +57,78 @@ public final class GatewayServer: Service {
 
     private func serve(on group: MultiThreadedEventLoopGroup, loopCount: Int) async throws {
         let loops = try await LoopContexts(group: group, tables: tables, loopCount: loopCount)
-        let limiter = ConnectionLimit(tables.plan.limits.connections)
-        var channels: [any Channel] = []
+        let limit = ConnectionLimit(connectionLimit())
+        let listeners: [Listener]
+        let sockets: [ListeningSocket]
         do {
-            for listener in tables.plan.listeners {
-                channels.append(try await Listener(listener, loops: loops, limit: limiter).bind(on: group))
-            }
+            listeners = try makeListeners(loops: loops, limit: limit)
+            sockets = try await bind(listeners, on: group)
         } catch {
-            for channel in channels { try? await channel.close() }
             await loops.stop()
             throw error
         }
+        // Goes on until the end of this function, which cancels it.
+        async let _: Void = CertificateReloader.watch(
+            listeners.compactMap(\.namedTLS), registry: tables.telemetry.registry, logger: logger)
         phase.withLock { $0 = .listening }
         await onListening(
-            zip(channels, tables.plan.listeners).map { channel, listener in
-                let port = channel.localAddress?.port ?? listener.address.port
-                return BoundListener(
-                    address: HostAndPort(host: listener.address.host, port: port), isTLS: listener.tls != nil)
+            zip(sockets, tables.plan.listeners).map { socket, listener in
+                BoundListener(
+                    address: HostAndPort(host: listener.address.host, port: socket.port ?? listener.address.port),
+                    isTLS: listener.tls != nil)
             })
-        // Sleeps until it is told to stop, one way or the other.
-        try? await gracefulShutdown()
+        let isToldToStop = await ListeningSocket.stand(sockets)
         phase.withLock { $0 = .draining }
         logger.notice("draining", metadata: ["limit_seconds": "\(tables.plan.timeouts.drain.components.seconds)"])
-        for channel in channels { try? await channel.close() }
+        await Handover.close(sockets, limit: limit)
         let isClean = Task.isCancelled ? false : await loops.drain(within: tables.plan.timeouts.drain)
         if !isClean { logger.warning("exchanges were cut off at the drain limit") }
         await loops.stop()
         phase.withLock { $0 = .stopped }
+        guard isToldToStop else {
+            throw ListenerError(description: "a listening socket was closed by the system (start the gateway again)")
+        }
+    }
+
+    /// Makes everything ready, and reads all files, before anything listens: where another gateway listens on the same
+    /// addresses, one that cannot start takes no connection away from it.
+    private func makeListeners(loops: LoopContexts, limit: ConnectionLimit) throws -> [Listener] {
+        let addresses = AddressLimit(
+            tables.plan.limits.connectionsPerAddress, exempt: tables.plan.trustedPeers)
+        let refusals = RefusalCounters(tables.telemetry.metrics)
+        return try tables.plan.listeners.map { plan in
+            try Listener(
+                plan, loops: loops, limit: limit, addresses: addresses, refusals: refusals, logger: logger)
+        }
+    }
+
+    /// Begins to listen on all addresses, or on none.
+    private func bind(
+        _ listeners: [Listener], on group: MultiThreadedEventLoopGroup
+    ) async throws -> [ListeningSocket] {
+        var sockets: [ListeningSocket] = []
+        do {
+            for listener in listeners { sockets.append(try await listener.bind(on: group)) }
+        } catch {
+            for socket in sockets { try? await socket.channel.close() }
+            throw error
+        }
+        return sockets
+    }
+
+    /// How many connections there may be: as many as configured, or as the process has descriptors for.
+    private func connectionLimit() -> Int {
+        let configured = tables.plan.limits.connections
+        guard let descriptors = DescriptorLimit.raised(), descriptors.connections < configured else {
+            return configured
+        }
+        logger.warning(
+            "fewer connections are accepted than configured: the process may not open enough files",
+            metadata: [
+                "configured": "\(configured)", "limit": "\(descriptors.connections)",
+                "descriptors": "\(descriptors.total)",
+            ])
+        return descriptors.connections
     }
 }
 

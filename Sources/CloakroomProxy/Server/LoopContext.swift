@@ -17,6 +17,7 @@ final class LoopContext {
     /// Room for the lines that every forwarded request gets.
     var traceLines = TraceLines()
     private var members: [any LoopMember] = []
+    private var unflushed: [HTTP2DownstreamHandler] = []
     private var generator = FastGenerator()
     private var clock = LoopClock()
     private var tick: RepeatedTask?
@@ -61,8 +62,30 @@ final class LoopContext {
         tables.telemetry.metrics.wireRejections(kind: error.label).increment()
     }
 
+    /// Counts a connection or a message that was refused for another reason; the kind is a constant of the source.
+    func countRejection(_ kind: StaticString) {
+        tables.telemetry.metrics.wireRejections(kind: kind).increment()
+    }
+
     /// A random number for ids: unique, and no secret.
     func random() -> UInt64 { generator.next() }
+
+    // MARK: - Flushes
+
+    /// Has a connection flush once all events of this turn of the loop have been handled.
+    func flushLater(_ connection: HTTP2DownstreamHandler) {
+        unflushed.append(connection)
+        guard unflushed.count == 1 else { return }
+        let bound = NIOLoopBound(self, eventLoop: eventLoop)
+        eventLoop.execute { bound.value.flushAll() }
+    }
+
+    private func flushAll() {
+        beginEvent()
+        let connections = unflushed
+        unflushed = []
+        for connection in connections { connection.flushNow() }
+    }
 
     // MARK: - Members
 
@@ -156,14 +179,15 @@ protocol LoopMember: AnyObject {
 
 /// The timeouts of a plan in nanoseconds, for adding to a moment.
 struct TimeoutNanoseconds {
-    let header, bodyIdle, keepAlive, responseHead: UInt64
+    let header, bodyIdle, keepAlive, responseHead, tunnelIdle: UInt64
 
     init(_ plan: TimeoutsPlan) {
         header = plan.header.wholeNanoseconds
         bodyIdle = plan.bodyIdle.wholeNanoseconds
         keepAlive = plan.keepAlive.wholeNanoseconds
         responseHead = plan.responseHead.wholeNanoseconds
+        tunnelIdle = plan.tunnelIdle.wholeNanoseconds
     }
 
-    var shortest: UInt64 { min(header, bodyIdle, keepAlive, responseHead) }
+    var shortest: UInt64 { min(header, bodyIdle, keepAlive, responseHead, tunnelIdle) }
 }

@@ -1,5 +1,6 @@
 public import CloakroomCore
 public import CloakroomTelemetry
+public import Logging
 import NIOCore
 public import Tracing
 
@@ -15,6 +16,7 @@ public final class GatewayTables: Sendable {
     let cookie: SessionCookie
     let requestPolicy: RequestHeaderPolicy
     let responsePolicy: ResponseHeaderPolicy
+    let trailerPolicy: TrailerPolicy
     let sessions: any SessionStore
     let ownEndpoints: any OwnEndpoints
     let telemetry: GatewayTelemetry
@@ -29,10 +31,15 @@ public final class GatewayTables: Sendable {
     ///   - sessions: Where sessions are found.
     ///   - ownEndpoints: Who answers for the gateway's own endpoints.
     ///   - tracer: Makes spans of sampled requests; `nil` makes none.
+    ///   - logger: Is told, now and then, why an upstream cannot be reached.
+    ///   - resolver: Finds the addresses of upstreams that are given by name.
+    /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is of no use.
     public init(
         plan: GatewayPlan, sessions: any SessionStore, ownEndpoints: any OwnEndpoints, telemetry: GatewayTelemetry,
-        tracer: (any Tracer)?
-    ) {
+        tracer: (any Tracer)?,
+        logger: Logger = Logger(label: "cloakroom") { _ in SwiftLogNoOpLogHandler() },
+        resolver: HostResolver = .system
+    ) throws {
         self.plan = plan
         self.sessions = sessions
         self.ownEndpoints = ownEndpoints
@@ -43,12 +50,14 @@ public final class GatewayTables: Sendable {
         requestPolicy = RequestHeaderPolicy(
             injectable: plan.upstreams.compactMap { $0.apiToken?.header }, cookie: cookie)
         responsePolicy = ResponseHeaderPolicy(cookie: cookie)
+        trailerPolicy = TrailerPolicy(injectable: plan.upstreams.compactMap { $0.apiToken?.header })
         routes = plan.routes.map { RouteEntry($0, plan: plan) }
         var targets: [UpstreamTarget] = []
-        upstreams = plan.upstreams.map { upstream in
-            let entry = UpstreamEntry(upstream, firstTarget: targets.count, metrics: telemetry.metrics)
+        upstreams = try plan.upstreams.map { upstream in
+            let entry = try UpstreamEntry(
+                upstream, firstTarget: targets.count, metrics: telemetry.metrics, resolver: resolver, logger: logger)
             targets += upstream.targets.map {
-                UpstreamTarget(upstream: upstream.name, address: $0.host, port: $0.port)
+                UpstreamTarget(upstream: upstream.name, address: $0.serverAddress, port: $0.serverPort ?? 0)
             }
             return entry
         }
@@ -64,12 +73,14 @@ final class RouteEntry: Sendable {
     let unauthorized: UnauthorizedDocuments
     let bodyLimit: Int
     let responseHeadTimeout: UInt64
+    let bodyIdleTimeout: UInt64
 
     init(_ route: Route, plan: GatewayPlan) {
         self.route = route
         access = route.access
         unauthorized = UnauthorizedDocuments(messages: route.messages)
         bodyLimit = route.bodyLimit ?? plan.limits.body
+        bodyIdleTimeout = (route.bodyIdleTimeout ?? plan.timeouts.bodyIdle).wholeNanoseconds
         responseHeadTimeout = (route.responseHeadTimeout ?? plan.timeouts.responseHead).wholeNanoseconds
     }
 

@@ -1,9 +1,11 @@
 import CloakroomCore
 import CloakroomTelemetry
+import Logging
 
 /// An upstream made ready for serving. A class for the same reason as ``RouteEntry``.
 final class UpstreamEntry: Sendable {
     let plan: UpstreamPlan
+    let targets: [UpstreamTargetEntry]
     /// Index of its first target in ``GatewayTables/targets``.
     let firstTarget: Int
     /// The line that carries its API token, with its line end; empty if it has none.
@@ -15,11 +17,19 @@ final class UpstreamEntry: Sendable {
     let pendingRequests: GaugeHandle
     let retries: CounterHandle
 
-    init(_ plan: UpstreamPlan, firstTarget: Int, metrics: GatewayMetrics) {
+    /// - Throws: ``UpstreamTLSError`` if a file for TLS is of no use.
+    init(
+        _ plan: UpstreamPlan, firstTarget: Int, metrics: GatewayMetrics, resolver: HostResolver, logger: Logger
+    ) throws(UpstreamTLSError) {
         self.plan = plan
+        let usesTLS = plan.targets.contains { $0.scheme == .https }
+        let tls = usesTLS ? try UpstreamTLS.context(plan.tls) : nil
+        targets = plan.targets.map {
+            UpstreamTargetEntry($0, of: plan, tls: tls, resolver: resolver, logger: logger)
+        }
         self.firstTarget = firstTarget
         apiTokenLine = plan.apiToken.map { Array("\($0.header): ".utf8) + $0.value.bytes + [0x0d, 0x0a] } ?? []
-        hosts = plan.targets.map { Array(($0.port == 80 ? $0.host : $0.description).utf8) }
+        hosts = plan.targets.map { Array($0.hostField.utf8) }
         activeConnections = metrics.upstreamConnections(upstream: plan.name, state: .active)
         idleConnections = metrics.upstreamConnections(upstream: plan.name, state: .idle)
         pendingRequests = metrics.upstreamPendingRequests(upstream: plan.name)

@@ -5,6 +5,8 @@ import NIOCore
 /// written digit by digit they were a twentieth of a request's instructions.
 struct TraceLines {
     private static let requestIDStart = 14
+    /// Where the second line begins.
+    private static let contextStart = requestIDStart + 34
     private static let traceIDStart = 64
     private static let spanIDStart = 97
     private static let flagsStart = 115
@@ -20,14 +22,24 @@ struct TraceLines {
     mutating func write(requestID: Identifier128, context: TraceContext?, into buffer: inout ByteBuffer) {
         fill(requestID, at: Self.requestIDStart)
         guard let context else {
-            buffer.writeBytes(lines[..<(Self.requestIDStart + 34)])
+            buffer.writeBytes(lines[..<Self.contextStart])
             return
         }
+        fill(context)
+        buffer.writeBytes(lines)
+    }
+
+    /// Writes `traceparent` alone.
+    mutating func write(_ context: TraceContext, into buffer: inout ByteBuffer) {
+        fill(context)
+        buffer.writeBytes(lines[Self.contextStart...])
+    }
+
+    private mutating func fill(_ context: TraceContext) {
         fill(context.traceID, at: Self.traceIDStart)
         fill(context.spanID, at: Self.spanIDStart)
         // Two flags are known, so the second digit says it all (W3C Trace Context §3.2.2.5).
         lines[Self.flagsStart] = UInt8(ascii: "0") + (context.flags & 0x03)
-        buffer.writeBytes(lines)
     }
 
     private mutating func fill(_ id: Identifier128, at start: Int) {

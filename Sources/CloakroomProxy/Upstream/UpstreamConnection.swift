@@ -21,6 +21,8 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         case nothing
         case head
         case body(BodyDecoder)
+        /// Bytes of another protocol.
+        case tunnel
     }
 
     /// Index of the target among those of its upstream.
@@ -28,6 +30,8 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     /// Whether it has served an exchange before: it may then be dead without our knowing.
     private(set) var isReused = false
     var memberIndex = -1
+    /// How long the pool keeps it.
+    var tenure = ConnectionTenure()
     private(set) var deadline = UInt64.max
     var isDownstream: Bool { false }
 
@@ -113,6 +117,12 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         }
     }
 
+    /// The client's side of a tunnel has ended.
+    func closeOutput() {
+        flush()
+        handlerContext?.close(mode: .output, promise: nil)
+    }
+
     /// Stops or goes on reading, as fast as the client takes it.
     func setPaused(_ isPaused: Bool) {
         guard isPaused != self.isPaused else { return }
@@ -130,7 +140,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     /// The pool keeps it for later.
     func keep() {
         phase = .idle
-        deadline = context.now &+ pool.idleTimeout
+        deadline = context.now &+ min(pool.idleTimeout, tenure.idleLimit)
     }
 
     /// The pool has no use for it any more.
@@ -182,6 +192,15 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         handlerContext.fireChannelWritabilityChanged()
     }
 
+    func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
+        // Only once a tunnel allows it: otherwise the end of input is the end of the connection.
+        if case .tunnel = reading, case ChannelEvent.inputClosed? = event as? ChannelEvent {
+            context.beginEvent()
+            exchange?.upstreamHalfClosed()
+        }
+        handlerContext.fireUserInboundEventTriggered(event)
+    }
+
     func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
         hadError = true
         handlerContext.close(promise: nil)
@@ -199,6 +218,11 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
                 persists = false
                 finishResponse()
                 exchange?.flushDownstream()
+            } else if !hadError, case .tunnel = reading {
+                // Both ends are closed at once: no half of it is left.
+                let exchange = self.exchange
+                exchange?.upstreamHalfClosed()
+                exchange?.upstreamGone()
             } else {
                 fail(hasResponseBytes ? .closedInResponse : .closedBeforeResponse)
             }
@@ -234,12 +258,16 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
                 head.reset()
             case .body(var decoder):
                 let step = try decoder.next(&inbound)
+                let trailers = step == .end ? decoder.takeTrailers() : nil
                 reading = .body(decoder)
                 switch step {
                 case .data(let bytes): exchange?.upstreamBody(bytes)
-                case .end: finishResponse()
+                case .end: finishResponse(trailers: trailers)
                 case .needsMore: return
                 }
+            case .tunnel:
+                guard let bytes = inbound.readSlice(length: inbound.readableBytes), bytes.readableBytes > 0 else { return }
+                exchange?.upstreamBody(bytes)
             }
         }
     }
@@ -247,22 +275,31 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     private func received() throws(WireError) {
         guard let exchange else { return }
         if head.status < 200 {
-            // Nobody asked to change the protocol (RFC 9110 §15.2.2).
-            guard head.status != 101 else { throw .statusLine }
             _ = try BodyFraming.of(head, isToHead: isToHead)
-            _ = context.tables.responsePolicy.mark(&head)
+            let marks = context.tables.responsePolicy.mark(&head)
+            guard head.status != 101 else { return try switchProtocol(marks, exchange) }
             exchange.upstreamInformational(head)
             return
         }
         let framing = try BodyFraming.of(head, isToHead: isToHead)
         let marks = context.tables.responsePolicy.mark(&head)
         persists = marks.connection.persists(minorVersion: head.minorVersion) && framing != .untilClose
+        if !isReused { tenure.takeHint(of: head) }
         reading = .body(BodyDecoder(framing))
         exchange.upstreamHead(head, marks: marks, framing: framing)
     }
 
+    private func switchProtocol(_ marks: ResponseHeaderPolicy.Marks, _ exchange: Exchange) throws(WireError) {
+        // Nobody asked to change the protocol, or not to this one (RFC 9110 §15.2.2).
+        guard exchange.tunnel != .none, marks.isUpgradeToWebSocket else { throw .statusLine }
+        reading = .tunnel
+        persists = false
+        try? channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
+        exchange.upstreamSwitched(head)
+    }
+
     /// The answer is complete: the connection is free again, if it is at a message boundary on both sides.
-    private func finishResponse() {
+    private func finishResponse(trailers: TrailerSection? = nil) {
         guard let exchange else { return }
         self.exchange = nil
         setPaused(false)
@@ -273,7 +310,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         } else {
             closeLeased()
         }
-        exchange.upstreamEnd()
+        exchange.upstreamEnd(trailers: trailers)
     }
 
     // MARK: - Ends

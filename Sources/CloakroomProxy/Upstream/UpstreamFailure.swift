@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomTelemetry
+import NIOCore
 
 /// Why an upstream gave no whole answer.
 struct UpstreamFailure: Error, Equatable {
@@ -8,6 +9,8 @@ struct UpstreamFailure: Error, Equatable {
         case unreachable
         /// No connection could be made in time.
         case connectTimeout
+        /// A connection was made, and its other end could not prove who it is, or would not have us.
+        case tls
         /// No response head came in time.
         case responseTimeout
         /// The connection broke before a byte of the answer.
@@ -26,10 +29,20 @@ struct UpstreamFailure: Error, Equatable {
         self.kind = kind
     }
 
+    /// Why there is no connection.
+    init(dialing error: any Error) {
+        kind =
+            switch error {
+            case ChannelError.connectTimeout: .connectTimeout
+            case is TLSHandshakeError: .tls
+            default: .unreachable
+            }
+    }
+
     /// The answer that the client gets, if it can still get one.
     func problem(for route: RouteEntry) -> ProblemDocument {
         switch kind {
-        case .unreachable: route.problem(.unreachable)
+        case .unreachable, .tls: route.problem(.unreachable)
         case .connectTimeout, .responseTimeout: route.problem(.unreachable, status: 504)
         case .closedBeforeResponse, .closedInResponse, .invalidResponse: route.problem(.failedRequest)
         case .exhausted: route.problem(.overloaded, retryAfter: 1)
@@ -39,7 +52,7 @@ struct UpstreamFailure: Error, Equatable {
     /// The name in metrics.
     var label: ExchangeError {
         switch kind {
-        case .unreachable: .upstreamUnreachable
+        case .unreachable, .tls: .upstreamUnreachable
         case .connectTimeout, .responseTimeout: .upstreamTimeout
         case .closedBeforeResponse, .closedInResponse: .upstreamReset
         case .invalidResponse: .upstreamInvalidResponse

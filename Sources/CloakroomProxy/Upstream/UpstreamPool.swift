@@ -2,7 +2,6 @@ import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
-import NIOPosix
 
 /// The connections of one event loop to one upstream.
 final class UpstreamPool {
@@ -10,11 +9,13 @@ final class UpstreamPool {
     /// A dial may end after everything else: it still finds the context there.
     private let context: LoopContext
     private var machine: UpstreamPoolStateMachine<UpstreamConnection, Exchange>
-    private var nextTarget = 0
+    private lazy var dialer = UpstreamPoolDialer(pool: self, context: context)
     private var isClosed = false
     /// How long an exchange waits for a connection.
     let pendingTimeout: UInt64
     let idleTimeout: UInt64
+    private let requestsPerConnection: Int
+    private let connectionLifetime: UInt64
 
     init(_ upstream: UpstreamEntry, context: LoopContext) {
         self.upstream = upstream
@@ -25,6 +26,14 @@ final class UpstreamPool {
             capacity: (pool.maxConnections + loops - 1) / loops, maxWaiting: (pool.maxPending + loops - 1) / loops)
         pendingTimeout = pool.pendingTimeout.wholeNanoseconds
         idleTimeout = pool.idleTimeout.wholeNanoseconds
+        requestsPerConnection = pool.requestsPerConnection
+        connectionLifetime = pool.connectionLifetime.wholeNanoseconds
+    }
+
+    /// How long a connection that is new may be kept.
+    var newTenure: ConnectionTenure {
+        ConnectionTenure(
+            until: connectionLifetime == 0 ? .max : context.now &+ connectionLifetime, requests: requestsPerConnection)
     }
 
     enum Lease {
@@ -39,6 +48,7 @@ final class UpstreamPool {
         case .use(let connection):
             upstream.idleConnections.add(-1)
             upstream.activeConnections.add(1)
+            connection.tenure.use()
             return .connection(connection)
         case .waitAndDial:
             upstream.pendingRequests.add(1)
@@ -61,7 +71,11 @@ final class UpstreamPool {
     /// A leased connection is free again.
     func release(_ connection: UpstreamConnection) {
         upstream.activeConnections.add(-1)
-        handle(machine.release(connection))
+        guard connection.tenure.isOver(now: context.now) else { return handle(machine.release(connection)) }
+        // Only what is idle can be closed from here.
+        connection.keep()
+        connection.closeFromPool()
+        if machine.discardLeased() { dial() }
     }
 
     /// A leased connection is gone.
@@ -90,6 +104,7 @@ final class UpstreamPool {
         case .handOver(let connection, let exchange):
             upstream.pendingRequests.add(-1)
             upstream.activeConnections.add(1)
+            connection.tenure.use()
             exchange.leased(connection)
         case .keep(let connection):
             upstream.idleConnections.add(1)
@@ -104,60 +119,22 @@ final class UpstreamPool {
     // MARK: - Dialing
 
     private func dial() {
-        let targetIndex = nextTarget
-        nextTarget = (nextTarget + 1) % upstream.plan.targets.count
-        dial(targetIndex, triesLeft: upstream.plan.targets.count - 1)
+        dialer.dial()
     }
 
-    private func dial(_ targetIndex: Int, triesLeft: Int) {
-        let target = upstream.plan.targets[targetIndex]
-        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-        let bootstrap = ClientBootstrap(group: context.eventLoop)
-            .connectTimeout(.nanoseconds(Int64(clamping: context.tables.plan.timeouts.connect.wholeNanoseconds)))
-            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .channelOption(.maxMessagesPerRead, value: 1)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let pool = bound.value
-                    let connection = UpstreamConnection(
-                        channel: channel, pool: pool, context: pool.context, targetIndex: targetIndex)
-                    try channel.pipeline.syncOperations.addHandler(connection)
-                }
-            }
-        let connecting: EventLoopFuture<any Channel>
-        if let address = try? SocketAddress(ipAddress: target.host, port: target.port) {
-            connecting = bootstrap.connect(to: address)
-        } else {
-            connecting = bootstrap.connect(host: target.host, port: target.port)
-        }
-        connecting.assumeIsolated().whenComplete { result in
-            let pool = bound.value
-            pool.context.beginEvent()
-            switch result {
-            case .success(let channel):
-                do {
-                    let connection = try channel.pipeline.syncOperations.handler(type: UpstreamConnection.self)
-                    pool.handle(pool.machine.dialed(connection))
-                } catch {
-                    // It was closed again before anybody could use it, and its handlers are gone with it.
-                    pool.dialFailed(UpstreamFailure(.unreachable))
-                }
-            case .failure(let error):
-                if triesLeft > 0 {
-                    pool.dial((targetIndex + 1) % pool.upstream.plan.targets.count, triesLeft: triesLeft - 1)
-                    return
-                }
-                let isTimeout =
-                    if case ChannelError.connectTimeout = error { true } else { false }
-                pool.dialFailed(UpstreamFailure(isTimeout ? .connectTimeout : .unreachable))
-            }
-        }
+    /// A connection stands.
+    func dialed(_ connection: UpstreamConnection) {
+        handle(machine.dialed(connection))
     }
 
-    private func dialFailed(_ failure: UpstreamFailure) {
+    /// No connection could be made.
+    /// - Parameters:
+    ///   - target: Index of the target that was tried last, among those of the upstream.
+    ///   - duration: How long it took to find out, in nanoseconds.
+    func dialFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64) {
         if case .fail(let exchange) = machine.dialFailed() {
             upstream.pendingRequests.add(-1)
-            exchange.leaseFailed(failure)
+            exchange.dialFailed(failure, target: upstream.firstTarget + target, duration: duration)
         }
         if machine.dialIfNeeded() { dial() }
     }

@@ -33,6 +33,10 @@ struct UpstreamRequestWriter {
             buffer.writeBytes(authorization.bytes)
             buffer.writeStaticString("\r\n")
         }
+        writeUpgrade(into: &buffer)
+        if case .value(let left) = exchange.marks.maxForwards, left > 0 {
+            buffer.writeString("Max-Forwards: \(left - 1)\r\n")
+        }
         if exchange.framing == .chunked { buffer.writeStaticString("Transfer-Encoding: chunked\r\n") }
         buffer.writeStaticString("\r\n")
     }
@@ -70,8 +74,12 @@ struct UpstreamRequestWriter {
         if exchange.protocolVersion == .http1_1, !marks.keepsForwardedProto {
             buffer.writeBytes(peer.usualLines)
         } else {
-            buffer.writeStaticString(
-                exchange.protocolVersion == .http1_0 ? "Via: 1.0 cloakroom\r\n" : "Via: 1.1 cloakroom\r\n")
+            buffer.writeBytes(peer.certificateLine)
+            switch exchange.protocolVersion {
+            case .http1_0: buffer.writeStaticString("Via: 1.0 cloakroom\r\n")
+            case .http1_1: buffer.writeStaticString("Via: 1.1 cloakroom\r\n")
+            case .http2: buffer.writeStaticString("Via: 2.0 cloakroom\r\n")
+            }
             buffer.writeBytes(peer.forwardedForLine)
             if !marks.keepsForwardedProto { buffer.writeBytes(peer.forwardedProtoLine) }
             buffer.writeBytes(peer.forwardedPrefix)
@@ -90,14 +98,33 @@ struct UpstreamRequestWriter {
         }
     }
 
-    private func writeTrace(_ bytes: RawSpan, into buffer: inout ByteBuffer) {
-        exchange.context.traceLines.write(
-            requestID: exchange.record.requestID, context: exchange.trace.outgoing, into: &buffer)
-        if let state = exchange.trace.state {
-            buffer.writeStaticString("tracestate: ")
-            buffer.writeBytes(bytes.extracting(state.start..<state.end))
+    /// The fields that end at this hop, written anew for ours (RFC 6455 §4.1; RFC 8441 §5).
+    private func writeUpgrade(into buffer: inout ByteBuffer) {
+        switch exchange.tunnel {
+        case .none, .unknown: return
+        case .webSocketUpgrade: break
+        case .webSocketConnect:
+            // HTTP/2 needs no key, HTTP/1.1 does: any will do, for nothing is proven by it but that it was read.
+            let random = exchange.context
+            buffer.writeStaticString("Sec-WebSocket-Key: ")
+            buffer.writeString(WebSocketKey.make(random.random(), random.random()))
             buffer.writeStaticString("\r\n")
         }
+        buffer.writeStaticString("Connection: Upgrade\r\nUpgrade: websocket\r\n")
+    }
+
+    private func writeTrace(_ bytes: RawSpan, into buffer: inout ByteBuffer) {
+        if let id = exchange.marks.requestID {
+            // A trusted peer's own goes on, so that its logs and the upstream's agree.
+            buffer.writeStaticString("X-Request-Id: ")
+            buffer.writeBytes(bytes.extracting(id.start..<id.end))
+            buffer.writeStaticString("\r\n")
+            if let context = exchange.trace.outgoing { exchange.context.traceLines.write(context, into: &buffer) }
+        } else {
+            exchange.context.traceLines.write(
+                requestID: exchange.record.requestID, context: exchange.trace.outgoing, into: &buffer)
+        }
+        exchange.trace.fields.writeState(of: exchange.head, into: &buffer)
     }
 }
 

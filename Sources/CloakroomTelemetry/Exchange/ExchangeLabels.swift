@@ -132,7 +132,7 @@ public enum ExchangeError: UInt8, Sendable, CaseIterable {
     /// The upstream's side.
     case upstreamUnreachable, upstreamTimeout, upstreamReset, upstreamInvalidResponse
     /// Our side.
-    case overloaded, storeUnavailable, draining, internalError
+    case overloaded, storeUnavailable, draining, sessionEnded, internalError
 
     /// The label's text.
     public var label: StaticString {
@@ -148,6 +148,7 @@ public enum ExchangeError: UInt8, Sendable, CaseIterable {
         case .overloaded: "overloaded"
         case .storeUnavailable: "store_unavailable"
         case .draining: "draining"
+        case .sessionEnded: "session_ended"
         case .internalError: "internal_error"
         }
     }

@@ -2,9 +2,9 @@
 public struct UpstreamTarget: Sendable, Hashable {
     /// The upstream's configured name.
     public let upstream: String
-    /// Host name or address of the target.
+    /// Host name or address of the target, or the path of a socket.
     public let address: String
-    /// The target's port.
+    /// The target's port; 0 for a socket, which has none.
     public let port: Int
 
     /// Names a target.
@@ -15,6 +15,7 @@ public struct UpstreamTarget: Sendable, Hashable {
     }
 
     var authority: String {
-        address.contains(":") ? "[\(address)]:\(port)" : "\(address):\(port)"
+        if port == 0 { return "unix:\(address)" }
+        return address.contains(":") ? "[\(address)]:\(port)" : "\(address):\(port)"
     }
 }

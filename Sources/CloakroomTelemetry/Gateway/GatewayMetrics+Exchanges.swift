@@ -29,7 +29,7 @@ extension GatewayMetrics {
                 ("http_request_method", record.method.label.description),
                 ("http_response_status_code", Self.statusLabel(status)),
                 ("server_address", target.address),
-                ("server_port", String(target.port)),
+                ("server_port", target.port == 0 ? "" : String(target.port)),
                 ("error_type", Self.errorLabel(record.errorType, status: status)),
                 ("upstream", target.upstream),
             ])

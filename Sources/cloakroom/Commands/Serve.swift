@@ -23,8 +23,7 @@ struct Serve: AsyncParsableCommand {
             throw ExitCode(1)
         }
         let telemetry = GatewayTelemetry(settings: TelemetrySettings(loaded.plan))
-        let gateway = Gateway(plan: loaded.plan, telemetry: telemetry)
-        try await CommandFailure.report { try await gateway.run() }
+        try await CommandFailure.report { try await Gateway(plan: loaded.plan, telemetry: telemetry).run() }
     }
 }
 

@@ -68,11 +68,11 @@ struct Demo: AsyncParsableCommand {
             ).plan()
             let banner = DemoBanner(apiPort: apiPort)
             let telemetry = GatewayTelemetry(settings: TelemetrySettings(plan))
-            let gateway = Gateway(
-                plan: plan, telemetry: telemetry, onListening: { await banner.gatewayListens($0) },
-                onAdminListening: { await banner.adminListens($0) })
             let ended: Result<Void, any Error>
             do {
+                let gateway = try Gateway(
+                    plan: plan, telemetry: telemetry, onListening: { await banner.gatewayListens($0) },
+                    onAdminListening: { await banner.adminListens($0) })
                 ended = .success(try await gateway.run())
             } catch {
                 ended = .failure(error)

@@ -31,7 +31,7 @@ struct DemoPlan {
 
     private var upstream: UpstreamPlan {
         UpstreamPlan(
-            name: "api", targets: [HostAndPort(host: "127.0.0.1", port: apiPort)],
+            name: "api", targets: [UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: apiPort))],
             apiToken: APIToken(value: Secret(apiToken)),
             signIn: TokenCallPlan(path: "/auth", credentials: .basic),
             refresh: TokenCallPlan(path: "/auth/refresh"), revoke: TokenCallPlan(path: "/auth/revoke"),

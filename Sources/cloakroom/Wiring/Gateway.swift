@@ -22,11 +22,12 @@ struct Gateway {
     /// - Parameters:
     ///   - onListening: Is told where clients connect, once they can.
     ///   - onAdminListening: Is told the port for operators.
+    /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is of no use.
     init(
         plan: GatewayPlan, telemetry: GatewayTelemetry,
         onListening: @escaping @Sendable ([GatewayServer.BoundListener]) async -> Void = { _ in },
         onAdminListening: @escaping @Sendable (Int) async -> Void = { _ in }
-    ) {
+    ) throws {
         self.plan = plan
         self.telemetry = telemetry
         let logger = Logger(label: "cloakroom") { telemetry.makeLogHandler(label: $0) }
@@ -45,7 +46,7 @@ struct Gateway {
         if let upstream = plan.accounts.upstream.map({ plan.upstreams[$0] }) {
             let client = UpstreamTokenClient(
                 upstream, timeouts: plan.timeouts, accountKey: accountKey,
-                eventLoopGroup: MultiThreadedEventLoopGroup.singleton)
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton, tls: try UpstreamTLS.configuration(upstream.tls))
             services.append(TokenClientService(client: client))
             ownEndpoints = AccountEndpoints(
                 store: store, client: client, observer: observer, session: plan.session, accounts: plan.accounts,
@@ -55,9 +56,9 @@ struct Gateway {
         }
         services.append(SessionSweeper(store: store, metrics: metrics))
 
-        let tables = GatewayTables(
+        let tables = try GatewayTables(
             plan: plan, sessions: store, ownEndpoints: ownEndpoints, telemetry: telemetry,
-            tracer: plan.tracing.exporter == .none ? nil : telemetry.tracer)
+            tracer: plan.tracing.exporter == .none ? nil : telemetry.tracer, logger: logger)
         let server = GatewayServer(tables: tables, logger: logger) { listeners in
             for listener in listeners {
                 logger.notice(

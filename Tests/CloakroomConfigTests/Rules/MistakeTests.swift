@@ -180,25 +180,57 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
 
     static let upstreams = [
         MistakeCase(
-            "\"http://127.0.0.1:9000\"", "\"https://127.0.0.1:9000\"",
-            "5:15: upstreams.api.targets.0: https targets are not supported yet (write http://host:port)"),
+            "\"http://127.0.0.1:9000\"", "\"h2://127.0.0.1:9000\"",
+            "5:15: upstreams.api.targets.0: h2 targets are not supported yet"
+                + " (write http://host:port, https://host:port or unix:/path)"),
         MistakeCase(
-            "\"http://127.0.0.1:9000\"", "\"unix:/run/api\"",
-            "5:15: upstreams.api.targets.0: unix targets are not supported yet (write http://host:port)"),
+            "\"http://127.0.0.1:9000\"", "\"H2C://127.0.0.1:9000\"",
+            "5:15: upstreams.api.targets.0: H2C targets are not supported yet"
+                + " (write http://host:port, https://host:port or unix:/path)"),
+        MistakeCase(
+            "\"http://127.0.0.1:9000\"", "\"unix:run/api\"",
+            "5:15: upstreams.api.targets.0: \"unix:run/api\" has no absolute path (write one such as unix:/run/api.sock)"),
+        MistakeCase(
+            "\"http://127.0.0.1:9000\"", "\"unix:/\(String(repeating: "a", count: 107))\"",
+            "5:15: upstreams.api.targets.0: the path of the socket is longer than 107 bytes"
+                + " (put the socket somewhere shorter)"),
         MistakeCase(
             "\"http://127.0.0.1:9000\"", "\"http://127.0.0.1:9000/v1\"",
             "5:15: upstreams.api.targets.0: \"http://127.0.0.1:9000/v1\" has a path or a query"
                 + " (write http://host:port; the request brings the path)"),
         MistakeCase(
-            "\"http://127.0.0.1:9000\"", "\"http://joe:pw@127.0.0.1\"",
-            "5:15: upstreams.api.targets.0: a target takes no user and no password (write http://host:port)"),
+            "\"http://127.0.0.1:9000\"", "\"https://joe:pw@127.0.0.1\"",
+            "5:15: upstreams.api.targets.0: a target takes no user and no password"
+                + " (write http://host:port, https://host:port or unix:/path)"),
         MistakeCase(
             "\"http://127.0.0.1:9000\"", "\"127.0.0.1:9000\"",
-            "5:15: upstreams.api.targets.0: \"127.0.0.1:9000\" is not an http address (write http://host:port)"),
+            "5:15: upstreams.api.targets.0: \"127.0.0.1:9000\" is not an address of an upstream"
+                + " (write http://host:port, https://host:port or unix:/path)"),
         MistakeCase(
-            "\"http://127.0.0.1:9000\"", "\"http://127.0.0.1:90000\"",
-            "5:15: upstreams.api.targets.0: \"http://127.0.0.1:90000\" has no valid host and port (write http://host:port)"
+            "\"http://127.0.0.1:9000\"", "\"https://127.0.0.1:90000\"",
+            "5:15: upstreams.api.targets.0: \"https://127.0.0.1:90000\" has no valid host and port"
+                + " (write https://host:port)"
         ),
+        MistakeCase(
+            "[\"http://127.0.0.1:9000\"]", "[\"https://a\"]\n    tls: { caFile: nowhere.crt, keyFile: cloakroom.yaml }",
+            "6:20: upstreams.api.tls.caFile: there is no file \"nowhere.crt\" (create it, or correct the path)",
+            "6:42: upstreams.api.tls.keyFile: \"cloakroom.yaml\" holds no private key"
+                + " (name a PEM file with \"-----BEGIN PRIVATE KEY-----\")",
+            "6:42: upstreams.api.tls.keyFile: stands without certificateFile (name both files, or none)"),
+        MistakeCase(
+            "[\"http://127.0.0.1:9000\"]", "[\"https://a\"]\n    tls: { serverName: 10.0.0.1 }",
+            "6:24: upstreams.api.tls.serverName: \"10.0.0.1\" is not a host name"
+                + " (write the name in the certificate, such as api.example.com)"),
+        MistakeCase(
+            "[\"http://127.0.0.1:9000\"]", "[\"http://a\", \"unix:/a\"]\n    tls: { serverName: a.test }",
+            "6:24: upstreams.api.tls.serverName: no target of this upstream is reached over TLS"
+                + " (write https:// targets, or leave it out)"),
+        MistakeCase(
+            "[\"http://127.0.0.1:9000\"]", "[\"https://a\"]\n    tls: { verify: false }",
+            "6:12: upstreams.api.tls.verify: there is no such key (leave it out)"),
+        MistakeCase(
+            "[\"http://127.0.0.1:9000\"]", "[\"http://a\"]\n    resolveInterval: 100ms",
+            "6:22: upstreams.api.resolveInterval: 100ms is out of range (write 1s to 1d)"),
         MistakeCase(
             "{ value: demo }", "{ header: X TOKEN, value: demo }",
             "6:25: upstreams.api.apiToken.header: \"X TOKEN\" is not a token"

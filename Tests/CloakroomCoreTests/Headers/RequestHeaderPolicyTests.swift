@@ -35,7 +35,8 @@ struct RequestHeaderPolicyTests {
         arguments: [
             "X-API-TOKEN", "x-api-token", "X_API_TOKEN", "X.Api.Token", "X-Api_Token", "x~api!token", "x`api'token",
             "Authorization", "AUTHORIZATION", "authorization", "aUtHoRiZaTiOn", "Proxy-Authorization",
-            "proxy_authorization", "Proxy.Authorization",
+            "proxy_authorization", "Proxy.Authorization", "X-Client-Cert-Subject", "x_client_cert_subject",
+            "X.CLIENT.Cert-Subject",
         ])
     func folding(name: String) throws {
         for isTrusted in [false, true] {
@@ -184,5 +185,71 @@ struct RequestHeaderPolicyTests {
         ] as [(String, RequestHeaderPolicy.Expectation)])
     func expectation(lines: String, expected: RequestHeaderPolicy.Expectation) throws {
         #expect(try marks(lines).expectation == expected)
+    }
+
+    @Test(
+        "RFC 9110 §10.1.4: whether the client takes trailers is told, and TE ends here all the same",
+        arguments: [
+            ("A: b", false), ("TE: trailers", true), ("TE: Trailers", true), ("TE: gzip;q=0.5, trailers", true),
+            ("TE: gzip\r\nTE: trailers", true), ("TE: gzip", false), ("TE: trailersx", false), ("TE:", false),
+            ("Connection: TE\r\nTE: trailers", true),
+        ])
+    func trailers(lines: String, expected: Bool) throws {
+        #expect(try marks(lines).acceptsTrailers == expected)
+        #expect(try kept(lines, "X: y").filter { $0 != "A: b" } == ["X: y"])
+    }
+
+    @Test(
+        "RFC 6455 §4.2.1: a WebSocket is wanted where Upgrade names it alone and Connection names Upgrade",
+        arguments: [
+            ("Connection: Upgrade\r\nUpgrade: websocket", true), ("Connection: upgrade\r\nUpgrade: WebSocket", true),
+            ("Upgrade: websocket\r\nConnection: keep-alive, Upgrade", true), ("Upgrade: websocket", false),
+            ("Connection: Upgrade", false), ("Connection: Upgrade\r\nUpgrade: h2c", false),
+            ("Connection: Upgrade\r\nUpgrade: websocket, h2c", false),
+            ("Connection: Upgrade\r\nUpgrade: h2c\r\nUpgrade: websocket", false),
+            ("Connection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: websocket", false),
+            ("Connection: Upgrade\r\nUpgrade: websocket/13", false),
+            ("Connection: websocket\r\nUpgrade: websocket", false),
+        ])
+    func webSocket(lines: String, expected: Bool) throws {
+        #expect(try marks(lines).wantsWebSocket == expected)
+        #expect(try kept(lines).isEmpty)
+        var head = try RequestHead.with(lines, start: "GET / HTTP/1.0")
+        #expect(!policy.mark(&head, isTrusted: false).wantsWebSocket, "RFC 9110 §7.8: not in HTTP/1.0")
+    }
+
+    @Test("RFC 9110 §7.6.2: Max-Forwards of OPTIONS is told and written anew; of other methods it passes")
+    func maxForwards() throws {
+        var head = try RequestHead.with("Max-Forwards: 3", "A: b", start: "OPTIONS * HTTP/1.1")
+        #expect(policy.mark(&head, isTrusted: false).maxForwards == .value(3))
+        #expect(head.kept == ["A: b"])
+        for method in ["GET", "options", "OPTION"] {
+            var head = try RequestHead.with("Max-Forwards: 3", start: "\(method) / HTTP/1.1")
+            #expect(policy.mark(&head, isTrusted: false).maxForwards == .absent)
+            #expect(head.kept == ["Max-Forwards: 3"])
+        }
+    }
+
+    @Test(
+        "A trusted peer's request id is told if it is one and fit for a log",
+        arguments: [
+            ("X-Request-Id: 3f0c-A_b.c~d+e/f=:@", "3f0c-A_b.c~d+e/f=:@"), ("x-request-id: a", "a"), ("A: b", nil),
+            ("X-Request-Id:", nil), ("X-Request-Id: a b", nil), ("X-Request-Id: a,b", nil), ("X-Request-Id: a\"b", nil),
+            ("X-Request-Id: é", nil), ("X-Request-Id: a\r\nX-Request-Id: a", nil),
+            ("X-Request-Id: a b\r\nX-Request-Id: c", nil),
+            ("X-Request-Id: a\r\nX-Request-Id: a\r\nX-Request-Id: a", nil),
+        ] as [(String, String?)])
+    func requestID(lines: String, expected: String?) throws {
+        var head = try RequestHead.with(lines)
+        let trusted = policy.mark(&head, isTrusted: true)
+        #expect(head.text(trusted.requestID) == expected)
+        #expect(try marks(lines).requestID == nil)
+        #expect(try !kept(lines, isTrusted: true).contains { $0.lowercased().hasPrefix("x-request-id") })
+    }
+
+    @Test("A request id has at most 128 characters", arguments: [128, 129])
+    func longRequestID(count: Int) throws {
+        let marks = try marks("X-Request-Id: " + String(repeating: "a", count: count), isTrusted: true)
+        #expect(marks.requestID?.count == (count == 128 ? 128 : nil))
     }
 }

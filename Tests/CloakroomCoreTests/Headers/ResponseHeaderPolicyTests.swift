@@ -68,4 +68,28 @@ struct ResponseHeaderPolicyTests {
         // A field that ends here says nothing to the client.
         #expect(try !mark("Connection: cache-control, vary", "Cache-Control: public", "Vary: *").marks.hasCacheControl)
     }
+
+    @Test(
+        "RFC 6455 §4.2.2: whether the protocol changes to WebSocket is told",
+        arguments: [
+            ("Connection: Upgrade\r\nUpgrade: WebSocket", true), ("Upgrade: websocket", false),
+            ("Connection: Upgrade\r\nUpgrade: h2c", false), ("A: b", false),
+        ])
+    func webSocket(lines: String, expected: Bool) throws {
+        #expect(try mark(lines).marks.isUpgradeToWebSocket == expected)
+    }
+
+    @Test(
+        "An event stream is told by its content type, with parameters or without",
+        arguments: [
+            ("Content-Type: text/event-stream", true), ("content-type: Text/Event-Stream", true),
+            ("Content-Type: text/event-stream;charset=utf-8", true), ("Content-Type: text/event-stream ; a=b", true),
+            ("Content-Type: text/event-streams", false), ("Content-Type: text/plain; a=text/event-stream", false),
+            ("Content-Type:", false), ("A: text/event-stream", false),
+        ])
+    func eventStream(line: String, expected: Bool) throws {
+        let result = try mark(line)
+        #expect(result.marks.isEventStream == expected)
+        #expect(result.kept.count == 1)
+    }
 }

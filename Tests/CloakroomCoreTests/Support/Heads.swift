@@ -4,10 +4,10 @@ import Testing
 
 extension RequestHead {
     /// A request with the given field lines.
-    static func with(_ lines: String...) throws -> RequestHead {
+    static func with(_ lines: String..., start: String = "GET / HTTP/1.1") throws -> RequestHead {
         var head = RequestHead()
         var parser = HeadParser(limits: HeadLimits())
-        var buffer = ByteBuffer(string: "GET / HTTP/1.1\r\n" + lines.map { $0 + "\r\n" }.joined() + "\r\n")
+        var buffer = ByteBuffer(string: start + "\r\n" + lines.map { $0 + "\r\n" }.joined() + "\r\n")
         let isComplete = try parser.parse(&buffer, into: &head)
         try #require(isComplete)
         return head
@@ -30,6 +30,13 @@ extension ResponseHead {
 
     /// The field lines that policy left.
     var kept: [String] { fields.keptLines(bytes) }
+}
+
+extension RequestHead {
+    /// The bytes at a range as text.
+    func text(_ range: ByteRange?) -> String? {
+        range.flatMap { bytes.getString(at: bytes.readerIndex + $0.start, length: $0.count) }
+    }
 }
 
 extension [FieldIndex] {

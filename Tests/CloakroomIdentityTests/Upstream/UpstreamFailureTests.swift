@@ -42,7 +42,7 @@ struct UpstreamFailureTests {
         let refusing = try await ScriptedUpstream.refusingPort()
         let script = [ScriptedUpstream.answer("200 OK", Self.tokens), ScriptedUpstream.answer("200 OK", "{}")]
         let result = try await signIn(script) { plan in
-            plan.targets.insert(HostAndPort(host: "127.0.0.1", port: refusing), at: 0)
+            plan.targets.insert(UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: refusing)), at: 0)
         }
         #expect(result.error == nil)
         #expect(result.requests.count == 2)

@@ -23,10 +23,10 @@ struct EndOfConnectionTests {
             let plan = GatewayPlan(
                 listeners: [], upstreams: [], routes: [], accounts: AccountsPlan(upstream: nil),
                 timeouts: TimeoutsPlan(bodyIdle: .seconds(600)))
-            let tables = GatewayTables(
+            let tables = try GatewayTables(
                 plan: plan, sessions: FakeSessions(), ownEndpoints: FakeEndpoints(), telemetry: telemetry, tracer: nil)
             context = LoopContext(eventLoop: channel.embeddedEventLoop, tables: tables, loopCount: 1)
-            handler = HTTP1DownstreamHandler(channel: channel, context: context, isTLS: false)
+            handler = HTTP1DownstreamHandler(ClientConnection(channel: channel, context: context, isTLS: false))
             try channel.pipeline.syncOperations.addHandlers([wire, handler])
             try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         }
@@ -117,7 +117,8 @@ struct EndOfConnectionTests {
         let connection = try Connection()
         connection.context.drain {}
         let late = EmbeddedChannel(loop: connection.channel.embeddedEventLoop)
-        let handler = HTTP1DownstreamHandler(channel: late, context: connection.context, isTLS: false)
+        let handler = HTTP1DownstreamHandler(
+            ClientConnection(channel: late, context: connection.context, isTLS: false))
         try late.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         try late.pipeline.syncOperations.addHandler(handler)
         late.embeddedEventLoop.run()

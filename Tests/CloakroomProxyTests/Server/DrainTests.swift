@@ -95,8 +95,8 @@ struct DrainTests {
 
     @Test("A listener that cannot stand is told by name")
     func occupiedPort() async throws {
-        try await GatewaySetup().run { gateway in
-            let port = gateway.port
+        // By a server that shares its port with nobody.
+        try await ScriptedUpstream.run([]) { port, _ in
             let error = await #expect(throws: ListenerError.self) {
                 try await GatewaySetup().plan { $0.listeners[0].address.port = port }.run { _ in }
             }

@@ -9,7 +9,10 @@ import Tracing
 
 /// A gateway in front of a scripted upstream.
 struct RunningGateway: Sendable {
+    /// The port of its first listener.
     let port: Int
+    /// The ports of all its listeners.
+    let ports: [Int]
     let upstream: ScriptedUpstream
     let telemetry: GatewayTelemetry
     fileprivate let group: ServiceGroup
@@ -80,23 +83,24 @@ struct GatewaySetup: Sendable {
             adjust(&plan)
             let telemetry = GatewayTelemetry(settings: settings)
             defer { telemetry.shutdown() }
-            let tables = GatewayTables(
+            let tables = try GatewayTables(
                 plan: plan, sessions: sessions, ownEndpoints: endpoints, telemetry: telemetry, tracer: tracer)
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             let box = PortBox()
             let server = GatewayServer(tables: tables, logger: logger) { listeners in
-                box.port.withLock { $0 = listeners.first?.address.port }
+                box.ports.withLock { $0 = listeners.map(\.address.port) }
             }
             let group = ServiceGroup(configuration: .init(services: [.init(service: server)], logger: logger))
             let running = Task {
-                defer { box.port.withLock { $0 = $0 ?? 0 } }
+                defer { box.ports.withLock { $0 = $0 ?? [] } }
                 try await group.run()
             }
             let result: Result<R, any Error>
             do {
-                try await eventually("a listener") { box.port.withLock { $0 != nil } }
+                try await eventually("a listener") { box.ports.withLock { $0 != nil } }
+                let ports = box.ports.withLock { $0 ?? [] }
                 let gateway = RunningGateway(
-                    port: box.port.withLock { $0 ?? 0 }, upstream: upstream, telemetry: telemetry, group: group,
+                    port: ports.first ?? 0, ports: ports, upstream: upstream, telemetry: telemetry, group: group,
                     running: running)
                 if gateway.port == 0 { try await gateway.stopped() }
                 result = .success(try await body(gateway))
@@ -110,7 +114,7 @@ struct GatewaySetup: Sendable {
     }
 
     private final class PortBox: Sendable {
-        let port = Mutex<Int?>(nil)
+        let ports = Mutex<[Int]?>(nil)
     }
 
     /// A public route, one that brings the API token, one that needs a session; nothing else.
@@ -119,7 +123,7 @@ struct GatewaySetup: Sendable {
             listeners: [ListenerPlan(address: HostAndPort(host: "127.0.0.1", port: 0))],
             upstreams: [
                 UpstreamPlan(
-                    name: "api", targets: [HostAndPort(host: "127.0.0.1", port: upstreamPort)],
+                    name: "api", targets: [UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: upstreamPort))],
                     apiToken: APIToken(header: "X-API-TOKEN", value: Secret(Canary.apiToken)))
             ],
             routes: [

@@ -38,7 +38,9 @@ struct UpstreamFailureTests {
         defer { unreachable.release() }
         let port = unreachable.port
         try await GatewaySetup([.request, .send(Reply.ok), .close])
-            .plan { $0.upstreams[0].targets.insert(HostAndPort(host: "127.0.0.1", port: port), at: 0) }
+            .plan {
+                $0.upstreams[0].targets.insert(UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: port)), at: 0)
+            }
             .run { gateway in
                 let client = try await gateway.client()
                 for _ in 0..<3 { #expect(try await client.exchange(Ask.get()).text == "ok") }

@@ -97,7 +97,23 @@ enum RequestBodyCorpus {
     ]
 
     private static let trailers: [WireCase] = [
-        chunked("RFC 9112 §7.1.2: trailers are left out", "1\r\na\r\n0\r\nA: b\r\nC:\r\n\r\n", " a"),
+        chunked(
+            "RFC 9112 §7.1.2: trailers are kept apart from the body", "1\r\na\r\n0\r\nA: b\r\nC:\r\n\r\n",
+            " a +{A=b, C=}"),
+        chunked(
+            "RFC 9110 §5.5: blanks around a trailer's value do not belong to it", "0\r\nA: \t b c \t\r\n\r\n",
+            " +{A=b c}"),
+        .reads(
+            "RFC 9112 §7.1.2: what is behind the trailers is the next request",
+            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b\r\n\r\nGET /2 HTTP/1.1\r\n\r\nx",
+            post("{Transfer-Encoding=chunked} +{A=b}"), "GET /2 1.1 {}", leftover: "x"),
+        .reads(
+            "RFC 9112 §8: trailers that break off",
+            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nA: b\r\nC: d",
+            post("{Transfer-Encoding=chunked} a …"), leftover: "A: b\r\nC: d"),
+        badChunk("RFC 9110 §5.5: a control in a trailer", "0\r\nA: \u{7f}\r\n\r\n", .trailer),
+        badChunk("RFC 9112 §7.1.2: a trailer whose name is no token", "0\r\nA(: b\r\n\r\n", .trailer),
+        badChunk("RFC 9113 §8.1: a pseudo-field as a trailer", "0\r\n:path: /\r\n\r\n", .trailer),
         badChunk("RFC 9112 §7.1.2: a trailer without colon", "0\r\nA\r\n\r\n", .trailer),
         badChunk("RFC 9112 §7.1.2: a trailer without name", "0\r\n: b\r\n\r\n", .trailer),
         badChunk("RFC 9112 §7.1.2: a space before the colon", "0\r\nA : b\r\n\r\n", .trailer),

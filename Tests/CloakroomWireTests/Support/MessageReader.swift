@@ -11,7 +11,7 @@ struct MessageReader {
 
     /// What came out: everything that may not depend on where the bytes were cut.
     struct Transcript: Equatable {
-        /// Each message as text: start line, fields, body; see ``MessageReader/text(of:)``.
+        /// Each message as text: start line, fields, body, trailers; see ``MessageReader/text(of:)``.
         var messages: [String] = []
         /// Why the connection is at its end.
         var error: WireError?
@@ -101,7 +101,11 @@ struct MessageReader {
     }
 
     private mutating func finish() {
-        transcript.messages.append(current + text(of: body))
+        var trailers = ""
+        if let section = decoder?.takeTrailers() {
+            trailers = " +" + Self.text(section.fields, section.bytes).dropFirst()
+        }
+        transcript.messages.append(current + text(of: body) + trailers)
         current = ""
         body = []
         decoder = nil

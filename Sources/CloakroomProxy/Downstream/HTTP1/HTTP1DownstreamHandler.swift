@@ -2,8 +2,6 @@ import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
-import NIOSSL
-import NIOTLS
 
 /// A client's HTTP/1.1 connection: bytes in, bytes out, one exchange after the other.
 ///
@@ -19,13 +17,15 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         case body
         /// All of a request has been read; its answer is due.
         case waiting
+        /// The next bytes are those of a tunnel.
+        case tunnel
         /// An answer is written and the connection ends; what still comes is dropped.
         case lingering
         case closed
     }
 
     let context: LoopContext
-    private let isTLS: Bool
+    private let client: ClientConnection
     let channel: any Channel
     var handlerContext: ChannelHandlerContext?
     var exchange: Exchange?
@@ -41,15 +41,18 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     var outgoingFraming = BodyFraming.none
     var isReading = false
     private var isPaused = false
+    /// In a tunnel: whether the client sends no more.
+    private var isInputClosed = false
+    private var requestCount = 0
     var discarded = 0
     var memberIndex = -1
     var deadline = UInt64.max
     var isDownstream: Bool { true }
 
-    init(channel: any Channel, context: LoopContext, isTLS: Bool) {
-        self.channel = channel
-        self.context = context
-        self.isTLS = isTLS
+    init(_ client: ClientConnection) {
+        self.client = client
+        channel = client.channel
+        context = client.context
         parser = HeadParser(limits: context.headLimits)
     }
 
@@ -77,12 +80,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     private func begin(_ handlerContext: ChannelHandlerContext) {
         guard exchange == nil else { return }
         context.beginEvent()
-        let peer = Peer(
-            address: handlerContext.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
-            trusted: context.tables.plan.trustedPeers)
-        exchange = Exchange(context: context, peer: peer, downstream: self)
-        // Until a handshake is through, the peer is held to the shorter time.
-        deadline = context.now &+ (isTLS ? context.timeouts.header : context.timeouts.keepAlive)
+        exchange = Exchange(context: context, peer: client.makePeer(), downstream: self)
+        deadline = context.now &+ context.timeouts.keepAlive
         context.add(self)
         // It was accepted just before the gateway was told to stop.
         if context.isDraining { closeNow() }
@@ -103,19 +102,20 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         read()
     }
 
-    func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
-        if case TLSUserEvent.handshakeCompleted? = event as? TLSUserEvent {
-            deadline = context.beginEvent() &+ context.timeouts.keepAlive
-            let handler = try? handlerContext.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
-            exchange?.tlsVersion = handler?.tlsVersion == .tlsv13 ? .tls1_3 : .tls1_2
-        }
-        handlerContext.fireUserInboundEventTriggered(event)
-    }
-
     func channelWritabilityChanged(context handlerContext: ChannelHandlerContext) {
         context.beginEvent()
         exchange?.downstreamWritabilityChanged(isWritable: channel.isWritable)
         handlerContext.fireChannelWritabilityChanged()
+    }
+
+    func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
+        // Only a tunnel allows it: otherwise the end of input is the end of the connection.
+        if reading == .tunnel, case ChannelEvent.inputClosed? = event as? ChannelEvent {
+            context.beginEvent()
+            isInputClosed = true
+            read()
+        }
+        handlerContext.fireUserInboundEventTriggered(event)
     }
 
     func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
@@ -162,6 +162,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
             return readHead(exchange)
         case .body:
             return readBody(exchange)
+        case .tunnel:
+            return readTunnel(exchange)
         case .waiting, .lingering, .closed:
             return false
         }
@@ -178,7 +180,11 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
             let framing = try BodyFraming.of(exchange.head)
             exchange.protocolVersion = exchange.head.minorVersion == 0 ? .http1_0 : .http1_1
             let options = ConnectionOptions.read(exchange.head)
-            persists = options.persists(minorVersion: exchange.head.minorVersion) && !context.isDraining
+            requestCount += 1
+            let limit = context.tables.plan.limits.requestsPerConnection
+            persists =
+                options.persists(minorVersion: exchange.head.minorVersion) && !context.isDraining
+                && (limit == 0 || requestCount < limit)
             needsKeepAliveField = persists && exchange.head.minorVersion == 0
             decoder = BodyDecoder(framing)
             reading = framing == .none ? .waiting : .body
@@ -191,6 +197,18 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
             exchange.refuse(error, now: now)
             return true
         }
+    }
+
+    private func readTunnel(_ exchange: Exchange) -> Bool {
+        guard exchange.isActive, exchange.takesBody else { return false }
+        if let bytes = inbound.readSlice(length: inbound.readableBytes), bytes.readableBytes > 0 {
+            exchange.requestBody(bytes)
+            return true
+        }
+        guard isInputClosed else { return false }
+        isInputClosed = false
+        exchange.requestEnd()
+        return true
     }
 
     private func readBody(_ exchange: Exchange) -> Bool {
@@ -208,7 +226,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
                 return true
             case .end:
                 reading = isWanted ? .waiting : .head
-                if isWanted { exchange.requestEnd() } else if persists { waitForRequest() } else { linger() }
+                if isWanted { exchange.requestEnd(trailers: decoder.takeTrailers()) } else if persists { waitForRequest() } else { linger() }
                 return true
             case .needsMore:
                 return false
@@ -283,6 +301,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     func drain() {
         persists = false
         guard let exchange else { return closeNow() }
+        exchange.drain()
         // The last answer may not be sent yet.
         if !exchange.isActive, reading == .head, inbound.readableBytes == 0 { linger(for: 0) }
     }

@@ -66,8 +66,25 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
         if isChunked { ChunkEncoder.writeChunkEnd(into: &outbound) }
     }
 
-    func writeEnd() {
-        if outgoingFraming == .chunked { ChunkEncoder.writeLastChunk(into: &outbound) }
+    func writeEnd(trailers: ByteBuffer?) {
+        if reading == .tunnel { return closeOutput() }
+        if outgoingFraming == .chunked { ChunkEncoder.writeLastChunk(trailers: trailers, into: &outbound) }
+    }
+
+    func writeSwitch(_ head: borrowing ResponseHead) {
+        let bytes = head.bytes.readableBytesSpan
+        outgoingFraming = .none
+        persists = false
+        reading = .tunnel
+        try? channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
+        writeStatusLine(head, bytes)
+        outbound.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
+        outbound.writeStaticString("Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    }
+
+    private func closeOutput() {
+        flush()
+        handlerContext?.close(mode: .output, promise: nil)
     }
 
     func writeOwn(_ answer: OwnAnswer) {

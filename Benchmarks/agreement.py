@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""Asks a second reader: do gateway and upstream see the same requests in what a client sends?
+
+Each of some 300 malformed or ambiguous HTTP/1.1 requests goes through the gateway to nginx, and to HAProxy, as upstream:
+with a well-formed request right behind it, or after its answer if the connection is still open then; and with its body
+apart from its head, so that the head is forwarded before the body shows what it is.
+What the gateway's access log says was forwarded must be what the upstream's log says came, request by request; a request
+that was hidden in another one must not come to light anywhere; an answer must be the answer to its request; and what is
+malformed by every reading must be refused and the connection closed. Prints the refusals by family and status.
+
+  agreement.py                             both upstreams, all cases
+  agreement.py --family chunks --verbose   every case of a family, with what became of it
+
+Takes about 20 seconds. Needs nginx and haproxy. Ends with 1 if a statement does not hold.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
+import itertools
+import json
+import pathlib
+import re
+import socket
+import sys
+import threading
+import time
+
+import rig as rigs
+from rig import Failure
+from trials import malformed
+from trials.stage import Stage, Verdict
+
+ATTEMPTS_AT_A_TIME = 16
+# How long a connection on which nothing comes is taken to wait for more from us.
+QUIET_SECONDS = 0.4
+# How long a body comes behind its head, where they come apart.
+PART_SECONDS = 0.05
+OURS = re.compile(r"^/(?:a/)?(?:case|marker|smuggled)/(\d{6})")
+
+
+@dataclasses.dataclass
+class Attempt:
+    """One case on one connection, and what came back: (status, what the upstream says it answered to)."""
+
+    number: int
+    case: malformed.Case
+    mode: str
+    answers: list = dataclasses.field(default_factory=list)
+    is_closed: bool = False
+
+    def __str__(self):
+        came = ", ".join(f"{status}{f' to {seen}' if seen else ''}" for status, seen in self.answers) or "no answer"
+        return f"{self.case.family}, {self.case.name}, {self.mode}: {came}; {'closed' if self.is_closed else 'open'}"
+
+    @property
+    def status(self):
+        return self.answers[0][0] if self.answers else 0
+
+    @property
+    def is_refused(self):
+        """Refused by the gateway, and nothing behind it taken."""
+        return len(self.answers) == 1 and self.status >= 400 and not self.answers[0][1] and self.is_closed
+
+
+def run_attempt(attempt, port):
+    marker = malformed.MARKER.replace("NUMBER", f"{attempt.number:06d}").encode()
+    received = bytearray()
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        text = attempt.case.bytes(attempt.number)
+        if attempt.mode == "in parts":
+            head, _, text = text.partition(b"\r\n\r\n")
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            send(connection, head + b"\r\n\r\n")
+            time.sleep(PART_SECONDS)
+        attempt.is_closed = send(connection, text + marker if attempt.mode == "pipelined" else text)
+        attempt.is_closed = listen(connection, received) or attempt.is_closed
+        if attempt.mode != "pipelined" and not attempt.is_closed:
+            send(connection, marker)
+            attempt.is_closed = listen(connection, received)
+    attempt.answers = list(answers(bytes(received), attempt.case.text.startswith("HEAD ")))
+    return attempt
+
+
+def send(connection, text):
+    try:
+        connection.sendall(text)
+    except ConnectionError:
+        return True
+    return False
+
+
+def listen(connection, received):
+    """Takes what comes until nothing does. Returns whether the connection is closed."""
+    connection.settimeout(QUIET_SECONDS)
+    try:
+        while piece := connection.recv(65_536):
+            received += piece
+        return True
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def answers(received, is_head):
+    """The final answers in what came."""
+    while received.startswith(b"HTTP/1."):
+        head, _, received = received.partition(b"\r\n\r\n")
+        status = int(head[9:12])
+        found = re.search(rb"(?im)^x-seen: (.*?)\r?$", head)
+        length = re.search(rb"(?im)^content-length: (\d+)", head)
+        if status < 200:
+            continue
+        yield status, found[1].decode("latin-1") if found else ""
+        if b"chunked" in head.lower():
+            received = received.partition(b"0\r\n\r\n")[2]
+        elif length and not is_head:
+            received = received[int(length[1]) :]
+        # Only the first request of an attempt may be a HEAD.
+        is_head = False
+    if received:
+        yield 0, f"bytes that are no answer: {received[:60]!r}"
+
+
+def modes(case):
+    has_body = not case.text.endswith("\r\n\r\n") or case.text.count("\r\n\r\n") > 1
+    return ("pipelined", "one by one", "in parts") if has_body else ("pipelined", "one by one")
+
+
+# The readers
+
+
+class Reader:
+    """An upstream that writes down what it sees."""
+
+    def __init__(self, stage):
+        self.port = stage.free_port()
+
+    def fill(self, stage, template, **values):
+        values |= {"DIR": stage.folder, "READER_PORT": self.port, "ORIGIN_PORT": stage.origin_port}
+        text = re.sub(r"@([A-Z_]+)@", lambda found: str(values[found[1]]), (rigs.HERE / "peers" / template).read_text())
+        file = stage.folder / template
+        file.write_text(text)
+        return str(file)
+
+    def seen(self):
+        """Waits until nothing more is written, and returns the lines: METHOD TARGET STATUS."""
+        lines = None
+        while lines is None or len(self.lines()) != len(lines):
+            lines = self.lines()
+            time.sleep(0.5)
+        return lines
+
+
+class Nginx(Reader):
+    name = "nginx"
+
+    def start(self, stage):
+        self.file = stage.folder / "nginx.seen"
+        config = self.fill(stage, "reader.nginx.conf")
+        stage.process(self.name, ["nginx", "-c", config], self.port)
+
+    def lines(self):
+        return self.file.read_text(errors="replace").splitlines()
+
+
+class HAProxy(Reader):
+    name = "haproxy"
+
+    def start(self, stage):
+        self.log = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.log.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**22)
+        self.log.bind(("127.0.0.1", 0))
+        self.told = []
+        stage.ends.callback(self.log.close)
+        threading.Thread(target=self.listen, daemon=True).start()
+        config = self.fill(stage, "reader.haproxy.cfg", LOG_PORT=self.log.getsockname()[1])
+        stage.process(self.name, ["haproxy", "-f", config], self.port)
+
+    def listen(self):
+        while True:
+            try:
+                line = self.log.recv(65_536).decode(errors="replace").strip()
+            except OSError:
+                return
+            # Notices of starting and stopping come the same way.
+            if len(line.split(" ")) == 3:
+                self.told.append(line)
+
+    def lines(self):
+        return list(self.told)
+
+
+READERS = {reader.name: reader for reader in (Nginx, HAProxy)}
+
+
+def path_of(target):
+    """The path of a target in origin form or absolute form, without its query."""
+    return re.sub(r"(?i)^https?://[^/]*", "", target).partition("?")[0]
+
+
+def of_line(line):
+    """(method, path) of a reader's line, or None if no request of ours is in it: the probe of a port, a warm-up."""
+    method, target, status = line.split(" ")
+    path = path_of(target)
+    if not OURS.match(path):
+        # A line without a request that was understood is one all the same.
+        return ("(malformed)", line) if method not in ("GET", "HEAD") or status == "400" else None
+    return method, path
+
+
+def forwarded(log):
+    """(method, path) of what the gateway says it forwarded, and of that what it says broke off."""
+    whole, broken = collections.Counter(), collections.Counter()
+    for line in pathlib.Path(log).read_text(errors="replace").splitlines():
+        entry = json.loads(line) if line.startswith("{") else {}
+        if entry.get("logger") == "access" and "upstream_ms" in entry and OURS.match(path := path_of(entry["path"])):
+            (broken if "error" in entry else whole)[entry["method"], path] += 1
+    return whole, broken
+
+
+# The trial
+
+
+def try_reader(stage, verdict, reader, cases, options, numbers):
+    reader.start(stage)
+    gateway = stage.gateway(
+        upstream_port=reader.port,
+        routes=[
+            {
+                "name": "all", "methods": ["GET", "POST", "PUT", "DELETE", "OPTIONS"],
+                "path": "/*", "requiresAuthorization": False,
+            }
+        ],
+        upstream={"pool": {"maxConnections": 8}},
+    )
+    attempts = [Attempt(next(numbers), case, mode) for case in cases for mode in modes(case)]
+    with concurrent.futures.ThreadPoolExecutor(ATTEMPTS_AT_A_TIME) as pool:
+        list(pool.map(lambda attempt: run_attempt(attempt, gateway.port), attempts))
+    log = gateway.process.log
+    lines = reader.seen()
+    status = stage.stop(gateway)
+    verdict.holds(f"{reader.name}: the gateway is alive to the end", status == 0, f"status {status}")
+    if options.verbose:
+        for attempt in attempts:
+            verdict.figure(str(attempt))
+    judge_counts(verdict, reader, lines, log, attempts)
+    judge_answers(verdict, reader, attempts)
+    return attempts
+
+
+def judge_counts(verdict, reader, lines, log, attempts):
+    whole, broken = forwarded(log)
+    seen = collections.Counter(filter(None, map(of_line, lines)))
+    by_number = {attempt.number: attempt for attempt in attempts}
+
+    def explain(difference):
+        for (method, path), count in itertools.islice(difference.items(), 10):
+            found = OURS.match(path)
+            verdict.figure(f"{count} × {method} {path[:80]}")
+            verdict.figure(f"  {by_number[int(found[1])]}" if found else "  belongs to no attempt")
+
+    unknown = seen - whole - broken
+    explain(unknown)
+    figures = f"{seen.total()} seen, {whole.total()} forwarded, {broken.total()} more broke off"
+    verdict.holds(f"{reader.name}: sees no request that the gateway did not forward", not unknown, figures)
+    lost = whole - seen
+    explain(lost)
+    verdict.holds(f"{reader.name}: sees every request that the gateway forwarded whole", not lost, f"{lost.total()} missing")
+    hidden = sum(count for (_, path), count in seen.items() if path.startswith("/smuggled/"))
+    counted = sum(count for (_, path), count in (whole + broken).items() if path.startswith("/smuggled/"))
+    figures = f"{hidden} seen, and {counted} counted by the gateway: pipelined behind something whole"
+    verdict.holds(f"{reader.name}: no hidden request comes to light", hidden <= counted, figures)
+
+
+def judge_answers(verdict, reader, attempts):
+    crossed = []
+    for attempt in attempts:
+        for _, seen in attempt.answers:
+            if seen and f"{attempt.number:06d}" not in seen:
+                crossed.append(attempt)
+    for attempt in crossed[:10]:
+        verdict.figure(str(attempt))
+    verdict.holds(f"{reader.name}: every answer is to its own request", not crossed, f"{len(crossed)} are not")
+    passed = [attempt for attempt in attempts if attempt.case.must_refuse and not attempt.is_refused]
+    for attempt in passed[:40]:
+        verdict.figure(str(attempt))
+    count = sum(attempt.case.must_refuse for attempt in attempts)
+    verdict.holds(f"{reader.name}: {count} malformed requests are refused and closed on", not passed, f"{len(passed)} are not")
+
+
+def table(attempts):
+    """Families against what they were answered with."""
+    statuses = sorted({attempt.status for attempt in attempts})
+    titles = ["none" if status == 0 else "forwarded" if status == 200 else str(status) for status in statuses]
+    yield f"| family | cases | {' | '.join(titles)} |"
+    yield f"| --- | ---: |{' ---: |' * len(titles)}"
+    for family in dict.fromkeys(attempt.case.family for attempt in attempts):
+        of_family = [attempt for attempt in attempts if attempt.case.family == family]
+        counts = collections.Counter(attempt.status for attempt in of_family)
+        cells = " | ".join(str(counts[status] or "") for status in statuses)
+        yield f"| {family} | {len({attempt.case for attempt in of_family})} | {cells} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
+    parser.add_argument("--upstreams", default="nginx,haproxy", help="default: %(default)s")
+    parser.add_argument("--family", choices=malformed.FAMILIES, help="only these cases")
+    parser.add_argument("--verbose", action="store_true", help="say what became of every case")
+    options = parser.parse_args()
+    unknown = set(options.upstreams.split(",")) - set(READERS)
+    if unknown:
+        parser.error(f"there is no upstream {', '.join(unknown)}; there are {', '.join(READERS)}")
+    rigs.exit_on_signals()
+    cases = [case for case in malformed.cases() if options.family in (None, case.family)]
+    verdict, attempts, numbers = Verdict(), [], itertools.count(1)
+    with Stage(options.product or rigs.release_build()) as stage:
+        for name in options.upstreams.split(","):
+            attempts += try_reader(stage, verdict, READERS[name](stage), cases, options, numbers)
+    print(f"\nWhat {len(attempts)} attempts at {len(cases)} cases were first answered with:\n")
+    print("\n".join(table(attempts)))
+    print(f"\nagreement: {verdict.said - verdict.failed} of {verdict.said} statements hold")
+    return 1 if verdict.failed or not verdict.said else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as failure:
+        sys.exit(f"agreement: {failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Tries what a gateway has to endure: large bodies, crowds, faults, a successor. Prints figures, and PASS or FAIL.
+
+  endurance.py bodies        1 GB up, down, both at once, and with one side slow
+  endurance.py connections   10,000 connections opened, idle, dropped
+  endurance.py slowloris     1,000 heads that come a byte a second
+  endurance.py zerowindow    1,000 HTTP/2 streams whose window stays shut
+  endurance.py chaos         a minute of load with faults between gateway and upstream
+  endurance.py upgrade       a second process takes over the port under load
+  endurance.py drain         SIGTERM under load
+  endurance.py all           one after the other; ends with 1 if a statement does not hold
+
+Everything is on loopback, on free ports, and ended by process id when the script ends. Standard library only.
+"""
+
+import argparse
+import pathlib
+import sys
+import time
+
+import rig as rigs
+from rig import Failure
+from trials import bodies, chaos, crowd, drain, slowloris, upgrade, zerowindow
+from trials.stage import Stage, Verdict, raise_file_limit
+
+TRIALS = {
+    "bodies": bodies.run,
+    "connections": crowd.run,
+    "slowloris": slowloris.run,
+    "zerowindow": zerowindow.run,
+    "chaos": chaos.run,
+    "upgrade": upgrade.run,
+    "drain": drain.run,
+}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trials", nargs="+", choices=[*TRIALS, "all"], metavar="trial", help="one or more of the above")
+    parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
+    parser.add_argument("--without-http2", action="store_true", help="leave out what needs HTTP/2")
+    parser.add_argument("--megabytes", type=int, default=1_000, help="size of a large body; default: %(default)s")
+    parser.add_argument("--slow-seconds", type=int, default=20, help="length of a slow slice; default: %(default)s")
+    parser.add_argument("--connections", type=int, default=10_000, help="size of the crowd; default: %(default)s")
+    parser.add_argument("--heads", type=int, default=1_000, help="slow heads at a time; default: %(default)s")
+    parser.add_argument("--streams", type=int, default=1_000, help="shut HTTP/2 streams; default: %(default)s")
+    parser.add_argument("--chaos-seconds", type=int, default=60, help="length of the chaos; default: %(default)s")
+    parser.add_argument("--clients", type=int, default=48, help="clients that make load; default: %(default)s")
+    parser.add_argument("--seed", type=int, default=1, help="of the faults; default: %(default)s")
+    options = parser.parse_args()
+    bounds = {
+        "megabytes": (1, 100_000), "slow_seconds": (2, 600), "connections": (10, 50_000), "heads": (1, 10_000),
+        "streams": (20, 20_000), "chaos_seconds": (5, 3_600), "clients": (4, 64),
+    }
+    for name, (least, most) in bounds.items():
+        if not least <= getattr(options, name) <= most:
+            parser.error(f"--{name.replace('_', '-')} must be {least} to {most}")
+    return options
+
+
+def main():
+    options = arguments()
+    rigs.exit_on_signals()
+    raise_file_limit()
+    verdict = Verdict()
+    names = [name for name in TRIALS if name in options.trials or "all" in options.trials]
+    for name in names:
+        start = time.monotonic()
+        print(f"\n{name}: {sys.modules[TRIALS[name].__module__].__doc__}", flush=True)
+        try:
+            # A stage for each, so that nothing of one trial is left for the next.
+            with Stage(options.product or rigs.release_build()) as stage:
+                TRIALS[name](stage, verdict, options)
+        except Failure as failure:
+            verdict.holds(name, False, str(failure))
+        print(f"      {time.monotonic() - start:.0f} s", flush=True)
+    print(f"\nendurance: {verdict.said - verdict.failed} of {verdict.said} statements hold")
+    return 1 if verdict.failed or not verdict.said else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as failure:
+        sys.exit(f"endurance: {failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,134 @@
+"""Load for a minute, with delays, cuts, resets, half-closes and garbage between gateway and upstream.
+
+A client may be told the truth (502, 503, 504) or see an answer break off; it must never get a wrong body that looks whole.
+"""
+
+import collections
+import hashlib
+import json
+import random
+import threading
+import time
+
+from trials import content, http1
+from trials.stage import MIB, Samples
+
+HONEST = (200, 502, 503, 504)
+SIZES = (0, 1, 500, 5_000, 100_000, 1_000_000)
+POOL_IDLE = "2s"
+TIMEOUTS = {"responseHead": "2s", "bodyIdle": "3s", "connect": "2s"}
+
+
+def run(stage, verdict, options):
+    port = stage.free_port()
+    stage.python("trials.faultproxy", str(port), str(stage.origin_port), str(options.seed), port=port)
+    # Its warm-up goes through the faults too, so whatever answer it gets will do.
+    gateway = stage.gateway(upstream_port=port, timeouts=TIMEOUTS, upstream={"pool": {"idleTimeout": POOL_IDLE}}, warm_up=False)
+    gateway.settles(gateway.descriptors, 0, 4)
+    descriptors = gateway.descriptors()
+    counts, wrong, over = collections.Counter(), [], threading.Event()
+    clients = [
+        threading.Thread(target=be_client, args=(gateway.port, random.Random(options.seed * 1000 + number), counts, wrong, over))
+        for number in range(options.clients)
+    ]
+    with Samples(gateway) as samples:
+        for client in clients:
+            client.start()
+        time.sleep(options.chaos_seconds)
+        over.set()
+        for client in clients:
+            client.join(60)
+    figures = ", ".join(f"{count} × {what}" for what, count in counts.most_common())
+    verdict.figure(figures)
+    for sentence in wrong[:10]:
+        verdict.figure(sentence)
+    verdict.holds(
+        f"{sum(counts.values())} requests of {options.clients} clients saw right answers and honest errors only",
+        not wrong and counts["200 whole"] > 0,
+        f"{len(wrong)} wrong",
+    )
+    statement = "every request got an answer, or the beginning of one"
+    verdict.holds(statement, not counts["no answer"], f"{counts['no answer']} connections closed without a byte")
+    stuck = sum(client.is_alive() for client in clients)
+    verdict.holds("no client was left without an answer", not stuck, f"{stuck} still waiting")
+    kinds = sum(1 for what in counts if counts[what])
+    verdict.holds("the faults were felt", counts["cut"] > 0 and counts["502"] > 0, f"{kinds} kinds of outcome")
+    active = gateway.settles(lambda: gateway.metric("cloakroom_upstream_connections", state="active"), 0, 10)
+    pending = gateway.metric("cloakroom_upstream_pending_requests")
+    verdict.holds("no upstream connection is leaked", active == 0 and pending == 0, f"{active:.0f} active, {pending:.0f} pending")
+    running = gateway.settles(lambda: gateway.metric("http_server_active_requests"), 0, 5)
+    verdict.holds("no exchange is left over", running == 0, f"{running:.0f} active requests")
+    left = gateway.settles(gateway.descriptors, descriptors, 10)
+    verdict.holds("descriptors come back", left <= descriptors, f"{descriptors} before, {left} after")
+    verdict.holds("memory stays bounded", samples.growth < 64 * MIB, str(samples))
+    stage.stop(gateway)
+
+
+def be_client(port, source, counts, wrong, over):
+    while not over.is_set():
+        try:
+            with http1.Client(port, timeout=20) as client:
+                for _ in range(source.randrange(1, 30)):
+                    if over.is_set() or not exchange(client, source, counts, wrong):
+                        break
+        except OSError as error:
+            wrong.append(f"connection: {error!r}")
+            time.sleep(0.1)
+
+
+def exchange(client, source, counts, wrong):
+    """One request and what came of it. Returns whether the connection is good for another."""
+    size, seed, is_upload = source.choice(SIZES), source.randrange(1_000), source.random() < 0.3
+    if is_upload:
+        # A key for each, since a request that is sent again must not be mixed up with the first one.
+        target = f"/sink?key={source.getrandbits(64):x}"
+        client.send("POST", target, content.pieces(seed, size), size if source.random() < 0.5 else None)
+    else:
+        target = f"/bytes/{size}?seed={seed}" + ("&chunked=1" if source.random() < 0.5 else "")
+        client.send("GET", target)
+    try:
+        status = client.receive()
+        if status not in HONEST:
+            wrong.append(f"{target}: status {status}")
+        if not is_upload and status == 200 and size == SIZES[-1] and source.random() < 0.1:
+            # Some lose interest, and what was opened for them has to go too.
+            counts["left by the client"] += 1
+            return False
+        sha, count, body = hashlib.sha256(), 0, bytearray()
+        for piece in client.pieces():
+            sha.update(piece)
+            count += len(piece)
+            if is_upload or status != 200:
+                body += piece
+        judge(client, target, is_upload, seed, size, sha, count, body, counts, wrong)
+        return client.persists
+    except http1.Truncated:
+        counts["cut"] += 1
+    except http1.Closed:
+        # Visibly an error, and yet less than an exchange is owed.
+        counts["no answer"] += 1
+    except TimeoutError:
+        counts["timed out"] += 1
+        wrong.append(f"{target}: no answer in 20 s")
+    except (http1.Malformed, ValueError) as error:
+        counts["malformed"] += 1
+        wrong.append(f"{target}: {error!r}")
+    return False
+
+
+def judge(client, target, is_upload, seed, size, sha, count, body, counts, wrong):
+    """What a body that looks whole has to be."""
+    if client.status != 200:
+        counts[str(client.status)] += 1
+        if client.fields.get("content-type") != "application/problem+json" or json.loads(body)["status"] != client.status:
+            wrong.append(f"{target}: a {client.status} that is not ours: {bytes(body[:100])!r}")
+        return
+    counts["200 whole"] += 1
+    if client.fields.get("x-seen") != target:
+        wrong.append(f"{target}: got the answer to {client.fields.get('x-seen')}")
+    elif is_upload:
+        report = json.loads(body)
+        if report["bytes"] != size or report["sha256"] != content.digest(seed, size):
+            wrong.append(f"{target}: the upstream got {report['bytes']} of {size} bytes, or others")
+    elif count != size or sha.hexdigest() != content.digest(seed, size):
+        wrong.append(f"{target}: {count} of {size} bytes, or others, and a clean end")

@@ -1,0 +1,86 @@
+"""SIGTERM under load: what runs is finished, clients are told with `Connection: close` and GOAWAY, nobody sees an error."""
+
+import json
+import signal
+import time
+
+from trials import content, http1, http2
+from trials.bodies import SEED_DOWN, SEED_UP, Download, Work, is_received
+from trials.load import Load
+from trials.upgrade import lost
+
+SECONDS = 4
+COUNT = SECONDS * 1_000_000
+DRAIN_SECONDS = 20
+
+
+def run(stage, verdict, options):
+    gateway = stage.gateway(timeouts={"drain": f"{DRAIN_SECONDS}s"})
+    load = Load(gateway)
+    load.stops_when_told = True
+    load.start(load.kept, options.clients // 2)
+    load.start(load.kept, options.clients // 2, 0.02)
+    long = {"download": Work(download, gateway), "upload": Work(upload, gateway)}
+    has_http2 = not options.without_http2
+    if has_http2:
+        try:
+            http2.Connection(gateway.tls_port).close()
+            load.start(load.streams, options.clients // 8)
+            long["HTTP/2 download"] = Work(download_h2, gateway)
+        except http2.NotSpoken as error:
+            has_http2 = verdict.holds("HTTP/2 clients take part", False, str(error))
+    time.sleep(1.5)
+    gateway.process.process.send_signal(signal.SIGTERM)
+    start = time.monotonic()
+    for thread in load.threads:
+        thread.join(10)
+    told = time.monotonic() - start
+    for name, work in long.items():
+        is_right, error = work.outcome(DRAIN_SECONDS)
+        verdict.holds(f"a running {name} is finished", is_right, error or f"{SECONDS} s long, whole")
+    status = gateway.process.process.wait(DRAIN_SECONDS + 10)
+    took = time.monotonic() - start
+    load.stop()
+    verdict.figure(load.summary())
+    for failure in load.failures[:10]:
+        verdict.figure(failure)
+    told_count = load.counts["told to close"]
+    figures = f"{told_count} told, {load.counts['closed while idle']} closed while idle, within {told:.2f} s"
+    verdict.holds("clients of kept connections see Connection: close", told_count > 0, figures)
+    if has_http2:
+        verdict.holds("HTTP/2 clients see GOAWAY", load.counts["GOAWAY"] > 0, f"{load.counts['GOAWAY']} connections")
+    verdict.holds("no client sees an error", not load.failures, f"{len(load.failures)} errors")
+    lost(stage, verdict, load)
+    verdict.holds("the process ends by itself", status == 0 and took < SECONDS + 3, f"status {status} after {took:.1f} s")
+
+
+def download(gateway):
+    result = Download()
+    with http1.Client(gateway.port) as client:
+        client.send("GET", f"/bytes/{COUNT}?seed={SEED_DOWN}&rate=1000000&chunked=1")
+        client.receive()
+        for piece in client.pieces():
+            result.take(piece)
+    return result.count == COUNT and result.is_start_of(SEED_DOWN)
+
+
+def upload(gateway):
+    def body():
+        for piece in content.pieces(SEED_UP, COUNT, 16_384):
+            time.sleep(len(piece) / 1e6)
+            yield piece
+
+    with http1.Client(gateway.port) as client:
+        client.send("POST", "/sink?id=drain", body(), COUNT)
+        return client.receive() == 200 and is_received(json.loads(client.body()), COUNT)
+
+
+def download_h2(gateway):
+    result = Download()
+    with http2.Connection(gateway.tls_port) as connection:
+        target = f"/bytes/{COUNT}?seed={SEED_DOWN}&rate=1000000"
+        stream = connection.request("GET", target, take=result.take)
+        connection.complete(stream, seconds=SECONDS + 10)
+        if not connection.goaway:
+            raise http2.ConnectionEnded("no GOAWAY was seen")
+    return stream.is_complete and result.count == COUNT and result.is_start_of(SEED_DOWN)

@@ -1,0 +1,61 @@
+import CloakroomCore
+
+/// `listeners.#.tls`: how a listener speaks TLS.
+///
+/// - `certificateFile`, `keyFile`: PEM files. Required.
+/// - `moreCertificates`: a list of `certificateFile` and `keyFile`, both required, chosen by SNI. Default: none.
+/// - `minimumVersion`: `1.2` (default) or `1.3`.
+/// - `cipherSuites`: registered names of TLS 1.2 suites. Default: all of ``TLSCipherSuite``.
+/// - `clientCertificates.caFile`: PEM file. Required within `clientCertificates`.
+/// - `clientCertificates.mode`: `required` (default) or `optional`.
+struct TLSConfig {
+    /// `nil` if the section is not there, or something in it is wrong.
+    let plan: TLSPlan?
+
+    init(from scope: ConfigScope) {
+        let certificate = CertificatePlan(from: scope)
+        let more = scope.items("moreCertificates").compactMap { CertificatePlan(from: $0) }
+        let version = scope.value("minimumVersion", as: .choice(), default: TLSVersion.tls12)
+        let suites = Self.cipherSuites(scope, minimumVersion: version)
+        let clients = ClientCertificatePlan(from: scope.section("clientCertificates"))
+        plan = certificate.map { certificate in
+            TLSPlan(
+                certificateFile: certificate.certificateFile, keyFile: certificate.keyFile, moreCertificates: more,
+                minimumVersion: version, cipherSuites: suites, clientCertificates: clients)
+        }
+    }
+
+    private static func cipherSuites(_ scope: ConfigScope, minimumVersion: TLSVersion) -> [TLSCipherSuite] {
+        let suites: [TLSCipherSuite]? = scope.list("cipherSuites", as: .choice())
+        guard let suites else { return TLSCipherSuite.allCases }
+        if suites.isEmpty {
+            scope.complain(
+                Mistake("is empty", "write at least one, or leave it out for all that are good"), at: "cipherSuites")
+        } else if minimumVersion == .tls13 {
+            scope.complain(
+                Mistake("names suites of TLS 1.2, which is not spoken", "leave it out, or set minimumVersion to 1.2"),
+                at: "cipherSuites")
+        }
+        return suites
+    }
+}
+
+extension CertificatePlan {
+    fileprivate init?(from scope: ConfigScope) {
+        let folder = scope.reading.folder
+        let certificate = scope.required("certificateFile", as: PEMFile.path(of: .certificate, in: folder))
+        let key = scope.required("keyFile", as: PEMFile.path(of: .privateKey, in: folder))
+        guard let certificate, let key else { return nil }
+        self.init(certificateFile: certificate, keyFile: key)
+    }
+}
+
+extension ClientCertificatePlan {
+    fileprivate init?(from scope: ConfigScope) {
+        let authorities = scope.required(
+            "caFile", as: PEMFile.path(of: .certificate, in: scope.reading.folder))
+        let mode = scope.value("mode", as: .choice(), default: Mode.required)
+        guard let authorities else { return nil }
+        self.init(caFile: authorities, mode: mode)
+    }
+}

@@ -1,0 +1,36 @@
+import CloakroomCore
+
+extension UpstreamTLSPlan {
+    /// What TLS with an upstream needs. Verification cannot be turned off.
+    ///
+    /// - `caFile`: PEM file of the certificates that are trusted instead of the system's.
+    /// - `certificateFile`, `keyFile`: PEM files of the gateway's own certificate; both or none.
+    /// - `serverName`: a host name in place of the target's, for SNI and verification.
+    /// - Parameter targets: The upstream's targets, if they could be read: without `https` among them nothing of this
+    ///   would be in effect.
+    /// - Returns: `nil` if the section is absent.
+    init?(from scope: ConfigScope, targets: [UpstreamTargetPlan]?) {
+        let folder = scope.reading.folder
+        let caFile = scope.optional("caFile", as: PEMFile.path(of: .certificate, in: folder))
+        let certificateFile = scope.optional("certificateFile", as: PEMFile.path(of: .certificate, in: folder))
+        let keyFile = scope.optional("keyFile", as: PEMFile.path(of: .privateKey, in: folder))
+        let serverName = scope.optional("serverName", as: .hostName)
+        guard scope.isPresent else { return nil }
+        for (name, twin) in [("keyFile", "certificateFile"), ("certificateFile", "keyFile")]
+        where scope.isGiven(name) && !scope.isGiven(twin) {
+            scope.complain(Mistake("stands without \(twin)", "name both files, or none"), at: name)
+        }
+        if let targets, !targets.isEmpty, !targets.contains(where: { $0.scheme == .https }) {
+            let key = ["caFile", "certificateFile", "keyFile", "serverName"].first(where: scope.isGiven)
+            if let key {
+                scope.complain(
+                    Mistake("no target of this upstream is reached over TLS", "write https:// targets, or leave it out"),
+                    at: key)
+            }
+        }
+        self.init(caFile: caFile, serverName: serverName)
+        if let certificateFile, let keyFile {
+            clientCertificate = ClientCertificate(certificateFile: certificateFile, keyFile: keyFile)
+        }
+    }
+}

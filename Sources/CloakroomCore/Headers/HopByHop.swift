@@ -1,0 +1,79 @@
+import CloakroomWire
+import NIOCore
+
+/// Marks what ends at this hop (RFC 9110 §7.6.1).
+enum HopByHop {
+    /// What the fields that were marked said.
+    struct Marks {
+        var connection = ConnectionOptions()
+        /// `TE` names `trailers` (RFC 9110 §10.1.4).
+        var acceptsTrailers = false
+        /// `Upgrade` names `websocket` and nothing else, and `Connection` says so (RFC 6455 §4.2.1, §4.2.2).
+        var upgradesToWebSocket = false
+    }
+
+    /// Marks all hop-by-hop fields and those that `Connection` names. Goes first: whatever is set later cannot be named
+    /// away.
+    static func mark(_ fields: inout [FieldIndex], _ bytes: Span<UInt8>, minorVersion: UInt8) -> Marks {
+        var marks = Marks()
+        var upgrades = 0
+        for index in fields.indices {
+            switch fields[index].name {
+            case .connection:
+                fields[index].isDropped = true
+                read(fields[index].valueRange, bytes, into: &marks.connection)
+            case .te:
+                fields[index].isDropped = true
+                if names(fields[index].valueRange, bytes, "trailers") { marks.acceptsTrailers = true }
+            case .upgrade:
+                fields[index].isDropped = true
+                upgrades += 1
+                marks.upgradesToWebSocket = Ascii.equals(bytes, fields[index].valueRange, "websocket")
+            case .keepAlive, .proxyConnection, .trailer, .transferEncoding, .proxyAuthenticate, .proxyAuthorization,
+                .proxyAuthenticationInfo, .http2Settings:
+                fields[index].isDropped = true
+            default: continue
+            }
+        }
+        // Version 1.0 knows no upgrade (RFC 9110 §7.8).
+        if upgrades != 1 || minorVersion == 0 || !marks.connection.hasUpgrade { marks.upgradesToWebSocket = false }
+        if marks.connection.namesFields { markNamed(&fields, bytes) }
+        return marks
+    }
+
+    static func read(_ value: ByteRange, _ bytes: Span<UInt8>, into options: inout ConnectionOptions) {
+        var tokens = ListTokens(value)
+        while let token = tokens.next(bytes) {
+            if Ascii.equals(bytes, token, "close") {
+                options.hasClose = true
+            } else if Ascii.equals(bytes, token, "keep-alive") {
+                options.hasKeepAlive = true
+            } else if Ascii.equals(bytes, token, "upgrade") {
+                options.hasUpgrade = true
+            } else if !Ascii.equals(bytes, token, "te") {
+                options.namesFields = true
+            }
+        }
+    }
+
+    /// `Content-Length` cannot be named away: the body behind the head would be taken for the next message.
+    private static func markNamed(_ fields: inout [FieldIndex], _ bytes: Span<UInt8>) {
+        for index in fields.indices where fields[index].name == .connection {
+            var tokens = ListTokens(fields[index].valueRange)
+            while let token = tokens.next(bytes) {
+                for other in fields.indices
+                where fields[other].name != .contentLength && Ascii.equals(bytes, token, fields[other].nameRange) {
+                    fields[other].isDropped = true
+                }
+            }
+        }
+    }
+
+    private static func names(_ value: ByteRange, _ bytes: Span<UInt8>, _ text: StaticString) -> Bool {
+        var tokens = ListTokens(value)
+        while let token = tokens.next(bytes) {
+            if Ascii.equals(bytes, token, text) { return true }
+        }
+        return false
+    }
+}

@@ -1,0 +1,46 @@
+import CloakroomWire
+
+/// Goes through the members of a comma-separated list (RFC 9110 §5.6.1).
+struct ListTokens {
+    private var index: Int
+    private let end: Int
+
+    init(_ range: ByteRange) {
+        index = range.start
+        end = range.end
+    }
+
+    mutating func next(_ bytes: Span<UInt8>) -> ByteRange? {
+        while index < end, bytes[index] == 0x2c || bytes[index] == 0x20 || bytes[index] == 0x09 { index += 1 }
+        guard index < end else { return nil }
+        let start = index
+        while index < end, bytes[index] != 0x2c { index += 1 }
+        var last = index
+        while last > start, bytes[last - 1] == 0x20 || bytes[last - 1] == 0x09 { last -= 1 }
+        return ByteRange(start: start, count: last - start)
+    }
+}
+
+/// Compares names and tokens, whose case means nothing (RFC 9110 §5.1).
+enum Ascii {
+    /// - Parameter text: In lower case.
+    static func equals(_ bytes: Span<UInt8>, _ range: ByteRange, _ text: StaticString) -> Bool {
+        guard range.count == text.utf8CodeUnitCount else { return false }
+        return text.withUTF8Buffer { expected in
+            for offset in 0..<range.count where lower(bytes[range.start + offset]) != expected[offset] { return false }
+            return true
+        }
+    }
+
+    static func equals(_ bytes: Span<UInt8>, _ left: ByteRange, _ right: ByteRange) -> Bool {
+        guard left.count == right.count else { return false }
+        for offset in 0..<left.count where lower(bytes[left.start + offset]) != lower(bytes[right.start + offset]) {
+            return false
+        }
+        return true
+    }
+
+    private static func lower(_ byte: UInt8) -> UInt8 {
+        byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
+    }
+}

@@ -1,0 +1,43 @@
+public import CloakroomWire
+public import NIOCore
+
+/// The trace context fields of a request whose peer is trusted (W3C Trace Context §3.2, §3.3).
+public struct TraceFields: Sendable, Equatable {
+    /// Where the one `traceparent` stands; `nil` if there is none, or if there are several: then all are ignored, and
+    /// `tracestate` with them.
+    public private(set) var parent: ByteRange?
+    /// How many `tracestate` fields go with it; 0 without a parent.
+    public private(set) var stateCount = 0
+
+    /// No trace context.
+    public init() {}
+
+    /// Reads the fields. Before policy marks them.
+    public static func read(_ head: borrowing RequestHead) -> TraceFields {
+        var fields = TraceFields()
+        var parents = 0
+        for field in head.fields {
+            if field.name == .traceparent {
+                parents += 1
+                fields.parent = field.valueRange
+            } else if field.name == .tracestate, !field.valueRange.isEmpty {
+                fields.stateCount += 1
+            }
+        }
+        return parents == 1 ? fields : TraceFields()
+    }
+
+    /// Writes all `tracestate` fields of a request as one line, in their order (W3C Trace Context §3.3.1); nothing if there
+    /// is none.
+    public func writeState(of head: borrowing RequestHead, into buffer: inout ByteBuffer) {
+        guard stateCount > 0 else { return }
+        let bytes = head.bytes.readableBytesUInt8Span
+        var isFirst = true
+        for field in head.fields where field.name == .tracestate && !field.valueRange.isEmpty {
+            if isFirst { buffer.writeStaticString("tracestate: ") } else { buffer.writeStaticString(",") }
+            isFirst = false
+            buffer.writeBytes(bytes.extracting(field.valueRange.start..<field.valueRange.end).bytes)
+        }
+        buffer.writeStaticString("\r\n")
+    }
+}

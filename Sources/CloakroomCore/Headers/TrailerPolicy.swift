@@ -1,0 +1,74 @@
+public import CloakroomWire
+public import NIOCore
+
+/// Which trailer fields go on, the same in both directions (RFC 9110 §6.5).
+///
+/// A recipient may merge trailers into the head long after the head was judged, so whatever would have mattered there ends
+/// here: what frames, routes, authenticates, controls, or says how content is to be handled, and what the gateway may set,
+/// in any spelling. Immutable.
+public final class TrailerPolicy: Sendable {
+    private let dropped: FieldNameSet
+    private let families: [FieldNameSet]
+
+    /// Makes the policy.
+    /// - Parameter injectable: The names of all fields that any route may inject, besides `Authorization`.
+    public init(injectable: [String]) {
+        dropped = FieldNameSet(Self.names + injectable)
+        families = Self.prefixes.map { FieldNameSet([], prefix: $0) }
+    }
+
+    private static let names = [
+        // Framing and routing.
+        "Content-Length", "Transfer-Encoding", "Trailer", "TE", "Host", "Connection", "Keep-Alive", "Upgrade",
+        "HTTP2-Settings", "Forwarded", "Via", "X-Real-IP", "Location", "Alt-Svc", "Origin", "Referer",
+        // Authentication and state.
+        "Authorization", "WWW-Authenticate", "Authentication-Info", "Cookie", "Cookie2", "Set-Cookie", "Set-Cookie2",
+        "X-Client-Cert-Subject", "Strict-Transport-Security", "Clear-Site-Data", "WebSocket",
+        // Request modifiers and controls, response control data.
+        "Expect", "Max-Forwards", "Range", "Cache-Control", "Pragma", "Age", "Date", "Expires", "Retry-After", "Vary",
+        "Warning", "Last-Modified", "Allow", "Status", "Refresh", "X-HTTP-Method-Override", "X-HTTP-Method",
+        "X-Method-Override", "X-Original-URL", "X-Rewrite-URL", "Link", "Early-Data", "Priority",
+        // Content handling.
+        "Content-Encoding", "Content-Type", "Content-Range", "Content-Location", "Content-Language",
+        "Content-Disposition", "Content-Security-Policy", "Content-Security-Policy-Report-Only", "X-Frame-Options",
+        "X-Content-Type-Options", "Referrer-Policy", "Permissions-Policy", "SourceMap",
+        // What the gateway tells about a request.
+        "X-Request-Id", "Traceparent", "Tracestate",
+    ]
+
+    private static let prefixes = [
+        "Proxy", "If-", "X-Forwarded-", "Accept", "Access-Control-", "Sec-", "Cross-Origin-",
+    ]
+
+    /// The lines that go on, each with its line end; empty if there are none.
+    /// - Parameter connection: What `Connection` in the head of the same message says. Where it names fields, those could
+    ///   stand here as well (RFC 9110 §7.6.1), and nothing goes on.
+    public func kept(_ section: TrailerSection, connection: ConnectionOptions = ConnectionOptions()) -> ByteBuffer {
+        guard !connection.namesFields else { return ByteBuffer() }
+        let bytes = section.bytes.readableBytesUInt8Span
+        var lines = ByteBuffer()
+        for index in section.fields.indices where isKept(section.fields[index], bytes) {
+            let start = Int(section.fields[index].nameStart)
+            let isLast = index + 1 == section.fields.count
+            let end = isLast ? bytes.count : Int(section.fields[index + 1].nameStart)
+            lines.writeBytes(bytes.extracting(start..<end).bytes)
+        }
+        return lines
+    }
+
+    /// Pseudo-fields begin with a colon (RFC 9113 §8.1): neither a letter nor a digit, as with no field in use.
+    private func isKept(_ field: FieldIndex, _ bytes: Span<UInt8>) -> Bool {
+        let name = field.nameRange
+        guard !field.isDropped, name.count > 0, isLetterOrDigit(bytes[name.start]) else { return false }
+        return !dropped.contains(bytes, name) && !families.contains { $0.contains(bytes, name) }
+    }
+
+    private func isLetterOrDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "a")...UInt8(ascii: "z"):
+            true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,11 @@
+import NIOHTTP2
+
+/// Sees what the handler of frames sends of its own accord: a GOAWAY with an error is the end of the connection.
+final class HTTP2FrameWatch: NIOHTTP2FrameDelegate {
+    /// Why the connection is at its end; `nil` while it is not.
+    private(set) var fatalCode: HTTP2ErrorCode?
+
+    func wroteFrame(_ frame: HTTP2Frame) {
+        if case .goAway(_, let code, _) = frame.payload, code != .noError { fatalCode = code }
+    }
+}

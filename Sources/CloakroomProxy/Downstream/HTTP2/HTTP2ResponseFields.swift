@@ -1,0 +1,112 @@
+import CloakroomCore
+import CloakroomWire
+import NIOCore
+import NIOHPACK
+
+/// Writes the heads of answers as fields of HTTP/2 (RFC 9113 §8.3.2): names in lower case, nothing that is about the
+/// connection.
+struct HTTP2ResponseFields {
+    private(set) var headers: HPACKHeaders
+
+    /// Fields without a status: trailers.
+    init() {
+        headers = HPACKHeaders([])
+    }
+
+    init(status: Int) {
+        self.init()
+        headers.reserveCapacity(16)
+        headers.add(name: ":status", value: Self.text(of: status))
+    }
+
+    /// The fields of an upstream's answer that policy left.
+    /// - Parameter except: The name of one that is left out.
+    mutating func add(_ head: borrowing ResponseHead, except: String? = nil) {
+        let bytes = head.bytes.readableBytesUInt8Span
+        for field in head.fields where !field.isDropped {
+            let name = Self.name(of: field, bytes)
+            guard name != except else { continue }
+            headers.add(
+                name: name, value: Self.text(bytes, field.valueRange),
+                indexing: field.name == .setCookie ? .neverIndexed : .indexable)
+        }
+    }
+
+    mutating func add(_ additions: ResponseAdditions) {
+        if let date = additions.date { headers.add(name: "date", value: String(decoding: date, as: UTF8.self)) }
+        if additions.isPrivate { headers.add(name: "cache-control", value: "private") }
+        if additions.variesByCookie { headers.add(name: "vary", value: "Cookie") }
+    }
+
+    /// The fields of an answer of the gateway's own.
+    mutating func add(_ answer: OwnAnswer) {
+        headers.add(name: "date", value: String(decoding: answer.date, as: UTF8.self))
+        add(lines: answer.fieldLines.span)
+        if answer.status != 204 { headers.add(name: "content-length", value: "\(answer.body.count)") }
+    }
+
+    /// Whole field lines in the form of HTTP/1.1, known to be well formed.
+    mutating func add(lines bytes: Span<UInt8>) {
+        var index = 0
+        while index < bytes.count {
+            let start = index
+            while index < bytes.count, bytes[index] != UInt8(ascii: ":") { index += 1 }
+            let name = ByteRange(start: start, count: index - start)
+            index += 1
+            while index < bytes.count, bytes[index] == 0x20 || bytes[index] == 0x09 { index += 1 }
+            let valueStart = index
+            while index < bytes.count, bytes[index] != 0x0d { index += 1 }
+            let text = Self.text(bytes, ByteRange(start: valueStart, count: index - valueStart))
+            let lower = Self.lowerCaseText(bytes, name)
+            headers.add(name: lower, value: text, indexing: lower == "set-cookie" ? .neverIndexed : .indexable)
+            index += 2
+        }
+    }
+
+    // MARK: - Strings
+
+    /// The usual names are there already; making one of more than fifteen bytes would allocate.
+    private static func name(of field: FieldIndex, _ bytes: Span<UInt8>) -> String {
+        switch field.name {
+        case .contentType: "content-type"
+        case .contentLength: "content-length"
+        case .date: "date"
+        case .cacheControl: "cache-control"
+        case .vary: "vary"
+        case .setCookie: "set-cookie"
+        default: lowerCaseText(bytes, field.nameRange)
+        }
+    }
+
+    private static func lowerCaseText(_ bytes: Span<UInt8>, _ range: ByteRange) -> String {
+        String(unsafeUninitializedCapacity: range.count) { room in
+            for offset in 0..<range.count {
+                let byte = bytes[range.start + offset]
+                room[offset] = byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
+            }
+            return range.count
+        }
+    }
+
+    /// Values are mostly ASCII; bytes beyond it that are no UTF-8 become replacement characters, as HPACK has strings here.
+    private static func text(_ bytes: Span<UInt8>, _ range: ByteRange) -> String {
+        String(unsafeUninitializedCapacity: range.count) { room in
+            for offset in 0..<range.count { room[offset] = bytes[range.start + offset] }
+            return range.count
+        }
+    }
+
+    private static func text(of status: Int) -> String {
+        switch status {
+        case 200: "200"
+        case 204: "204"
+        case 206: "206"
+        case 304: "304"
+        case 400: "400"
+        case 401: "401"
+        case 404: "404"
+        case 500: "500"
+        default: "\(status)"
+        }
+    }
+}

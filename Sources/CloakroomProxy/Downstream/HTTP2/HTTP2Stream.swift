@@ -1,0 +1,387 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+import DequeModule
+import NIOCore
+import NIOHPACK
+import NIOHTTP2
+
+/// One stream of a client's HTTP/2 connection: a request and its answer (RFC 9113 §8.1).
+///
+/// What the upstream is not ready for waits in the stream, bounded by the window that the client was given; what the client
+/// is not ready for waits here too, and the upstream is paused meanwhile. No other stream waits for either.
+final class HTTP2Stream: LoopMember {
+    /// Where the request's body stands.
+    private enum Inbound: Equatable {
+        case open
+        /// All has come, and not all has been handed on.
+        case ended
+        /// The exchange has been told of the end.
+        case done
+    }
+
+    private(set) var id = HTTP2StreamID.rootStream
+    private let context: LoopContext
+    /// Gone with the connection.
+    private weak var connection: HTTP2DownstreamHandler?
+    private(set) var exchange: Exchange?
+    /// How much the client's window has room for; below zero after it was made smaller (RFC 9113 §6.9.2).
+    var sendWindow = 0
+
+    private var inbound = Inbound.open
+    /// Body that the exchange could not take yet.
+    private var held = ByteBuffer()
+    private var trailers: TrailerSection?
+    /// How much of the body is still due, where its length was given.
+    private var missing: Int?
+    /// How much was handed on since the client was last given room.
+    private var consumed = 0
+
+    private var outbound = Deque<ByteBuffer>()
+    private var outboundBytes = 0
+    /// The answer is complete, but for what waits in ``outbound``.
+    private var isAnswered = false
+    private var answerTrailers: ByteBuffer?
+    /// The stream's last frame has been written.
+    private(set) var hasEnded = false
+    private(set) var isClosed = false
+    /// Whether it waits for its turn to send.
+    var isQueued = false
+    /// Whether it was handed body since the upstream was last flushed.
+    var isTouched = false
+    private var isTunnel = false
+
+    var memberIndex = -1
+    private(set) var deadline = UInt64.max
+    /// The connection stands for its streams.
+    var isDownstream: Bool { false }
+
+    init(_ connection: HTTP2DownstreamHandler, peer: Peer) {
+        self.connection = connection
+        context = connection.context
+        exchange = Exchange(context: context, peer: peer, downstream: self)
+        exchange?.protocolVersion = .http2
+    }
+
+    /// Up to so many bytes of an answer wait for the client before the upstream is paused.
+    private static let outboundLimit = 32_768
+    /// The room that a client gets for a body that the upstream takes, in bytes.
+    private static let bodyWindow = 262_144
+
+    /// Whether there is something to send.
+    var hasOutput: Bool { !hasEnded && !isClosed && (outboundBytes > 0 || isAnswered) }
+    /// Whether body is among it.
+    var hasBody: Bool { outboundBytes > 0 }
+    /// Whether all of it waits for room in the client's window.
+    var isBlocked: Bool { outboundBytes > 0 && sendWindow <= 0 }
+
+    // MARK: - The request
+
+    /// A new request; the stream may have served another one before.
+    func begin(_ id: HTTP2StreamID, _ headers: HPACKHeaders, endsStream: Bool, sendWindow: Int) {
+        guard let exchange, let connection else { return }
+        self.id = id
+        self.sendWindow = sendWindow
+        inbound = endsStream ? .done : .open
+        isAnswered = false
+        hasEnded = false
+        isClosed = false
+        isTunnel = false
+        consumed = 0
+        missing = nil
+        trailers = nil
+        answerTrailers = nil
+        deadline = .max
+        context.add(self)
+        exchange.head.bytes = ByteBufferAllocator().buffer(capacity: 1_024)
+        var writer = HTTP2RequestHead(limits: context.headLimits)
+        do throws(HTTP2HeadError) {
+            try writer.write(headers, into: &exchange.head)
+            let framing = try self.framing(of: exchange.head, isTunnel: writer.tunnelProtocol != nil)
+            exchange.begin(framing, tunnel: TunnelRequest(connect: writer.tunnelProtocol), now: context.now)
+        } catch .tooLarge(let error) {
+            exchange.refuse(error, now: context.now)
+        } catch {
+            exchange.forgetHead()
+            connection.refuse(self, .protocolError)
+        }
+    }
+
+    private func framing(of head: borrowing RequestHead, isTunnel: Bool) throws(HTTP2HeadError) -> BodyFraming {
+        let framing: BodyFraming
+        do throws(WireError) { framing = try BodyFraming.of(head) } catch { throw HTTP2HeadError.malformed }
+        switch framing {
+        case .length(let length):
+            guard inbound == .open, !isTunnel else { throw .malformed }
+            missing = length
+            return framing
+        case .none where inbound == .open && !isTunnel:
+            guard !head.fields.contains(where: { $0.name == .contentLength }) else {
+                missing = 0
+                return .none
+            }
+            return .chunked
+        case .none, .chunked, .untilClose:
+            return .none
+        }
+    }
+
+    /// Some of the body came.
+    func receive(_ bytes: ByteBuffer, padding: Int, endsStream: Bool) {
+        guard !isClosed, inbound == .open else { return }
+        consumed += padding
+        if let missing {
+            guard bytes.readableBytes <= missing, !endsStream || bytes.readableBytes == missing else {
+                connection?.refuse(self, .protocolError)
+                return
+            }
+            self.missing = missing - bytes.readableBytes
+        }
+        if endsStream { inbound = .ended }
+        guard let exchange, exchange.isActive else {
+            // Nobody wants it any more.
+            if endsStream { inbound = .done }
+            return
+        }
+        if held.readableBytes == 0, exchange.takesBody {
+            hand(bytes, to: exchange)
+        } else if bytes.readableBytes > 0 {
+            held.writeImmutableBuffer(bytes)
+        }
+        finishBody()
+    }
+
+    /// The trailers came; they end the request.
+    func receiveTrailers(_ headers: HPACKHeaders) {
+        guard !isClosed, inbound == .open, missing ?? 0 == 0 else {
+            connection?.refuse(self, .protocolError)
+            return
+        }
+        var lines = ByteBuffer()
+        for (name, value, _) in headers {
+            guard name.utf8.first != UInt8(ascii: ":"), !name.utf8.contains(where: { (0x41...0x5a).contains($0) }) else {
+                connection?.refuse(self, .protocolError)
+                return
+            }
+            lines.writeString("\(name): \(value)\r\n")
+        }
+        if lines.readableBytes > 0 {
+            guard let section = try? TrailerSection(lines: lines) else {
+                connection?.refuse(self, .protocolError)
+                return
+            }
+            trailers = section
+        }
+        inbound = .ended
+        finishBody()
+    }
+
+    private func hand(_ bytes: ByteBuffer, to exchange: Exchange) {
+        guard bytes.readableBytes > 0 else { return }
+        exchange.requestBody(bytes)
+        connection?.touch(self)
+        consumed += bytes.readableBytes
+        giveRoom()
+    }
+
+    private func giveRoom() {
+        guard inbound == .open, consumed >= HTTP2DownstreamHandler.streamWindow / 2, !isClosed else { return }
+        connection?.giveRoom(consumed, to: id)
+        consumed = 0
+    }
+
+    private func finishBody() {
+        guard inbound == .ended, held.readableBytes == 0, let exchange else { return }
+        guard exchange.isActive else {
+            inbound = .done
+            return
+        }
+        // Until it is being sent, the end waits like the body itself would.
+        guard exchange.takesBody else { return }
+        inbound = .done
+        exchange.requestEnd(trailers: trailers)
+    }
+
+    func flushUpstream() {
+        isTouched = false
+        exchange?.flushUpstream()
+    }
+
+    // MARK: - Sending
+
+    /// Sends what the windows have room for.
+    /// - Parameter limit: The most bytes.
+    /// - Returns: How many bytes of body were sent.
+    func send(upTo limit: Int) -> Int {
+        guard let connection, !isClosed, !hasEnded else { return 0 }
+        var sent = 0
+        while let first = outbound.first {
+            let room = min(limit - sent, sendWindow)
+            guard room > 0 else { break }
+            var piece = first
+            if piece.readableBytes > room {
+                guard var rest = outbound.popFirst(), let front = rest.readSlice(length: room) else { break }
+                piece = front
+                outbound.prepend(rest)
+                connection.countSmallPiece(room)
+            } else {
+                _ = outbound.popFirst()
+            }
+            let count = piece.readableBytes
+            sent += count
+            sendWindow -= count
+            outboundBytes -= count
+            let isLast = isAnswered && outbound.isEmpty && answerTrailers == nil
+            connection.write(data: piece, on: id, endsStream: isLast)
+            if isLast { hasEnded = true }
+        }
+        if isAnswered, outbound.isEmpty, !hasEnded {
+            hasEnded = true
+            if let answerTrailers {
+                connection.write(trailers: answerTrailers, on: id)
+            } else {
+                connection.write(data: ByteBuffer(), on: id, endsStream: true)
+            }
+        }
+        guard sent > 0 || hasEnded else { return sent }
+        if let exchange, exchange.isActive {
+            if outboundBytes < Self.outboundLimit { exchange.downstreamWritabilityChanged(isWritable: true) }
+        } else if !hasEnded {
+            deadline = context.now &+ context.timeouts.bodyIdle
+        }
+        finishIfDone()
+        return sent
+    }
+
+    /// The answer is sent, and the exchange is over.
+    private func finishIfDone() {
+        guard hasEnded, let exchange, !exchange.isActive, !isClosed else { return }
+        // The rest of the request is of no use to anybody (RFC 9113 §8.1).
+        if inbound == .open { connection?.write(reset: .noError, on: id) }
+        connection?.finished(self)
+    }
+
+    /// The stream is gone, whoever ended it.
+    func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        deadline = .max
+        context.remove(self)
+        outbound.removeAll()
+        outboundBytes = 0
+        held = ByteBuffer()
+        exchange?.clientGone()
+        exchange = nil
+    }
+
+    /// It is kept for another request.
+    func rest() {
+        isClosed = true
+        deadline = .max
+        context.remove(self)
+        held = ByteBuffer()
+    }
+
+    // MARK: - Deadlines
+
+    func deadlineExpired(now: UInt64) {
+        deadline = .max
+        if let exchange, exchange.isActive {
+            exchange.deadlineExpired(now: now)
+        } else {
+            // The answer is there, and the client does not take it.
+            connection?.reset(self, .cancel)
+        }
+    }
+
+    func drain() {
+        exchange?.drain()
+    }
+
+    func closeNow() {}
+}
+
+// MARK: - What the exchange asks for
+
+extension HTTP2Stream: ExchangeDownstream {
+    var isWritable: Bool { outboundBytes < Self.outboundLimit }
+
+    func setDeadline(_ deadline: UInt64) { self.deadline = deadline }
+
+    func continueBody() {
+        guard let exchange, exchange.isActive, exchange.takesBody else { return }
+        if held.readableBytes > 0 {
+            let bytes = held
+            held = ByteBuffer()
+            hand(bytes, to: exchange)
+        }
+        finishBody()
+        exchange.flushUpstream()
+        connection?.flushLater()
+    }
+
+    func writeHead(_ head: borrowing ResponseHead, framing: BodyFraming, additions: ResponseAdditions) {
+        var fields = HTTP2ResponseFields(status: head.status)
+        fields.add(head)
+        fields.add(additions)
+        hasEnded = framing == .none
+        connection?.write(fields.headers, on: id, endsStream: hasEnded)
+    }
+
+    func writeSwitch(_ head: borrowing ResponseHead) {
+        // What stands for 101 there (RFC 8441 §5).
+        isTunnel = true
+        var fields = HTTP2ResponseFields(status: 200)
+        fields.add(head, except: "sec-websocket-accept")
+        connection?.write(fields.headers, on: id, endsStream: false)
+    }
+
+    func writeContinue() {
+        connection?.write(HTTP2ResponseFields(status: 100).headers, on: id, endsStream: false)
+        flush()
+    }
+
+    func writeInformational(_ head: borrowing ResponseHead) {
+        var fields = HTTP2ResponseFields(status: head.status)
+        fields.add(head)
+        connection?.write(fields.headers, on: id, endsStream: false)
+    }
+
+    func writeBody(_ bytes: ByteBuffer) {
+        guard !hasEnded, bytes.readableBytes > 0 else { return }
+        outbound.append(bytes)
+        outboundBytes += bytes.readableBytes
+    }
+
+    func writeEnd(trailers: ByteBuffer?) {
+        isAnswered = true
+        answerTrailers = trailers
+    }
+
+    func writeOwn(_ answer: OwnAnswer) {
+        var fields = HTTP2ResponseFields(status: answer.status)
+        fields.add(answer)
+        let hasBody = !answer.body.isEmpty && exchange?.record.method != .head
+        hasEnded = !hasBody
+        connection?.write(fields.headers, on: id, endsStream: hasEnded)
+        if hasBody { writeBody(ByteBuffer(bytes: answer.body)) }
+        isAnswered = true
+    }
+
+    func flush() {
+        connection?.enqueue(self)
+    }
+
+    func abort() {
+        connection?.reset(self, .internalError)
+    }
+
+    func exchangeFinished() {
+        if hasEnded {
+            connection?.flushLater()
+            finishIfDone()
+        } else {
+            deadline = context.now &+ context.timeouts.bodyIdle
+        }
+    }
+}

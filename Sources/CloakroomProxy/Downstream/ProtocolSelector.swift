@@ -1,0 +1,116 @@
+import CloakroomTelemetry
+import NIOCore
+import NIOSSL
+import NIOTLS
+
+/// Finds out which protocol a client speaks, and makes room for the handler that speaks it too: over TLS by what was
+/// negotiated (RFC 7301), in clear by the first bytes (RFC 9113 §3.3).
+final class ProtocolSelector: ChannelInboundHandler, RemovableChannelHandler, LoopMember {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+
+    private var client: ClientConnection
+    private let allowsHTTP2: Bool
+    private var handlerContext: ChannelHandlerContext?
+    private var isBegun = false
+    private var received = ByteBuffer()
+    var memberIndex = -1
+    private(set) var deadline = UInt64.max
+    var isDownstream: Bool { true }
+
+    init(_ client: ClientConnection, allowsHTTP2: Bool) {
+        self.client = client
+        self.allowsHTTP2 = allowsHTTP2
+    }
+
+    /// What a connection of HTTP/2 begins with (RFC 9113 §3.4).
+    private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+
+    func handlerAdded(context handlerContext: ChannelHandlerContext) {
+        self.handlerContext = handlerContext
+        if handlerContext.channel.isActive { begin() }
+    }
+
+    func handlerRemoved(context handlerContext: ChannelHandlerContext) {
+        self.handlerContext = nil
+        client.context.remove(self)
+    }
+
+    func channelActive(context handlerContext: ChannelHandlerContext) {
+        begin()
+        handlerContext.fireChannelActive()
+    }
+
+    private func begin() {
+        guard !isBegun else { return }
+        isBegun = true
+        let context = client.context
+        // A handshake is due at once; the first request of a connection in clear may take its time.
+        deadline = context.beginEvent() &+ (client.isTLS ? context.timeouts.header : context.timeouts.keepAlive)
+        context.add(self)
+        // It was accepted just before the gateway was told to stop.
+        if context.isDraining { closeNow() }
+    }
+
+    func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
+        if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent {
+            let tls = try? handlerContext.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
+            client.tlsVersion = tls?.tlsVersion == .tlsv13 ? .tls1_3 : .tls1_2
+            client.certificateSubject = tls?.peerCertificate.flatMap(ClientCertificate.subject(of:))
+            select(isHTTP2: allowsHTTP2 && negotiated == "h2")
+        }
+        handlerContext.fireUserInboundEventTriggered(event)
+    }
+
+    func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
+        guard !client.isTLS else { return handlerContext.fireChannelRead(data) }
+        let now = client.context.beginEvent()
+        var bytes = unwrapInboundIn(data)
+        received.writeBuffer(&bytes)
+        let count = min(received.readableBytes, Self.preface.count)
+        guard received.readableBytesView.prefix(count).elementsEqual(Self.preface.prefix(count)) else {
+            return select(isHTTP2: false)
+        }
+        if count == Self.preface.count { return select(isHTTP2: true) }
+        deadline = min(deadline, now &+ client.context.timeouts.header)
+    }
+
+    func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
+        // A handshake that fails, a reset: the connection is of no more use, and it is the peer's doing.
+        handlerContext.close(promise: nil)
+    }
+
+    func channelInactive(context handlerContext: ChannelHandlerContext) {
+        client.context.remove(self)
+        handlerContext.fireChannelInactive()
+    }
+
+    private func select(isHTTP2: Bool) {
+        guard let handlerContext else { return }
+        do {
+            if isHTTP2 {
+                try DownstreamPipeline.addHTTP2(client)
+            } else {
+                try client.channel.pipeline.syncOperations.addHandler(HTTP1DownstreamHandler(client))
+            }
+        } catch {
+            return handlerContext.close(promise: nil)
+        }
+        if received.readableBytes > 0 {
+            let bytes = received
+            received = ByteBuffer()
+            handlerContext.fireChannelRead(wrapInboundOut(bytes))
+            handlerContext.fireChannelReadComplete()
+        }
+        handlerContext.pipeline.syncOperations.removeHandler(self, promise: nil)
+    }
+
+    // MARK: - Deadlines and drain
+
+    func deadlineExpired(now: UInt64) { closeNow() }
+
+    /// Nothing has been asked for yet.
+    func drain() { closeNow() }
+
+    func closeNow() { handlerContext?.close(promise: nil) }
+}

@@ -1,0 +1,125 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
+
+/// Answers without an end of their own: tunnels and event streams. They go on for as long as somebody says something, and
+/// not longer than the session that they belong to.
+extension Exchange {
+    /// Whether a tunnel is to be asked of the upstream for this request.
+    func asksForTunnel(_ route: RouteEntry) -> Bool {
+        if tunnel == .none, marks.wantsWebSocket, record.method == .get, framing == .none, protocolVersion == .http1_1 {
+            tunnel = .webSocketUpgrade
+        }
+        // Without leave the upgrade is ignored, as it may be (RFC 9110 §7.8).
+        if !route.route.allowsWebSocket, tunnel == .webSocketUpgrade { tunnel = .none }
+        return tunnel == .webSocketUpgrade || tunnel == .webSocketConnect
+    }
+
+    /// The upstream changed the protocol.
+    func upstreamSwitched(_ head: borrowing ResponseHead) {
+        guard machine.switched(), let downstream else { return }
+        record.status = UInt16(clamping: head.status)
+        toClient = WebSocketFrameScan()
+        toUpstream = WebSocketFrameScan()
+        downstream.writeSwitch(head)
+        downstream.flush()
+        watchSilence()
+        downstream.continueBody()
+    }
+
+    /// The upstream's side of the tunnel has ended; the client's may go on.
+    func upstreamHalfClosed() {
+        switch machine.tunnelEnded() {
+        case .halfClose:
+            downstream?.writeEnd(trailers: nil)
+            downstream?.flush()
+        case .finish:
+            finishTunnel()
+        case .nothing:
+            break
+        }
+    }
+
+    /// The connection to the upstream is gone: what the client still says through a tunnel reaches nobody.
+    func upstreamGone() {
+        guard machine.state == .tunnelEnding else { return }
+        machine.finish()
+        finishTunnel()
+    }
+
+    /// Both sides of the tunnel have ended.
+    func finishTunnel() {
+        cancelUpstream()
+        downstream?.writeEnd(trailers: nil)
+        downstream?.flush()
+        finish(errorType: nil)
+        downstream?.exchangeFinished()
+    }
+
+    /// The gateway is told to stop: what has no end of its own ends now, so that clients go elsewhere in time.
+    func drain() {
+        switch machine.state {
+        case .tunnelling, .tunnelEnding: endTunnel(.goingAway)
+        default: break
+        }
+    }
+
+    // MARK: - Silence and sessions
+
+    /// How often the session behind an endless answer is looked at, in nanoseconds.
+    private static let sessionInterval: UInt64 = 1_000_000_000
+
+    /// Something was said just now.
+    func watchSilence() {
+        let now = context.now
+        let deadline = now &+ context.timeouts.tunnelIdle
+        silenceDeadline = deadline
+        downstream?.setDeadline(isSessionWatched ? min(deadline, now &+ Self.sessionInterval) : deadline)
+    }
+
+    /// Looks at an endless answer: whether its session still lives, and whether it was silent for too long.
+    /// - Returns: Whether it goes on, or has been ended here.
+    func goesOn(at now: UInt64) -> Bool {
+        guard machine.isRelaying || machine.state == .tunnelEnding, let silenceDeadline else { return false }
+        if isSessionWatched, hasSessionEnded(at: now) {
+            endTunnel(.policyViolation)
+            return true
+        }
+        guard silenceDeadline > now else { return false }
+        downstream?.setDeadline(min(silenceDeadline, now &+ Self.sessionInterval))
+        return true
+    }
+
+    private var isSessionWatched: Bool { permit?.hasSession == true }
+
+    private func hasSessionEnded(at now: UInt64) -> Bool {
+        guard let ticket else { return true }
+        // What the client says through a tunnel is use of its session.
+        let lookup = context.tables.sessions.find(
+            ticket, key: &sessionKey, now: context.timestamp(at: now), slides: hasClientBytes)
+        hasClientBytes = false
+        if case .none = lookup { return true }
+        return false
+    }
+
+    /// Ends what has no end of its own. Both sides of a WebSocket are told why, where they can be; an event stream is cut.
+    private func endTunnel(_ code: WebSocketClose.Code) {
+        let error: ExchangeError = code == .goingAway ? .draining : .sessionEnded
+        guard tunnel != .none, let downstream else { return cut(error) }
+        if toClient.isAtBoundary, machine.isRelaying {
+            downstream.writeBody(WebSocketClose.frame(code, mask: nil))
+        }
+        downstream.writeEnd(trailers: nil)
+        downstream.flush()
+        if toUpstream.isAtBoundary {
+            upstream?.writeBody(
+                WebSocketClose.frame(code, mask: UInt32(truncatingIfNeeded: context.random())))
+            upstream?.flush()
+        }
+        cancelUpstream()
+        machine.finish()
+        finish(errorType: error)
+        downstream.exchangeFinished()
+    }
+}

@@ -1,0 +1,92 @@
+import CloakroomWire
+import NIOCore
+
+/// First in the pipeline where connections begin with a PROXY header: reads it, and makes way for what speaks with the
+/// client. Without a header in time there is no going on (proxy-protocol.txt §2).
+final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHandler, LoopMember {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+
+    private let channel: any Channel
+    private let context: LoopContext
+    private let setup: ConnectionSetup
+    private var parser = ProxyHeaderParser()
+    private var isOver = false
+    private var hasBegun = false
+    var memberIndex = -1
+    private(set) var deadline = UInt64.max
+    var isDownstream: Bool { true }
+
+    init(channel: any Channel, context: LoopContext, setup: ConnectionSetup) {
+        self.channel = channel
+        self.context = context
+        self.setup = setup
+    }
+
+    func handlerAdded(context handlerContext: ChannelHandlerContext) {
+        if handlerContext.channel.isActive { begin() }
+    }
+
+    func channelActive(context handlerContext: ChannelHandlerContext) {
+        begin()
+        handlerContext.fireChannelActive()
+    }
+
+    private func begin() {
+        guard !hasBegun, !isOver else { return }
+        hasBegun = true
+        deadline = context.beginEvent() &+ context.timeouts.header
+        context.add(self)
+        // It was accepted just before the gateway was told to stop.
+        if context.isDraining { closeNow() }
+    }
+
+    func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
+        guard !isOver else { return }
+        context.beginEvent()
+        var bytes = unwrapInboundIn(data)
+        do {
+            guard let header = try parser.parse(&bytes) else { return }
+            try setup.letIn(channel, context: context, sourceAddress: header.source?.ipAddress)
+        } catch is ProxyHeaderError {
+            _ = setup.refused(.proxyHeader)
+            return closeNow()
+        } catch {
+            return closeNow()
+        }
+        // The one that follows is known to the loop by now: a drain never sees this client as gone.
+        end()
+        if bytes.readableBytes > 0 { handlerContext.fireChannelRead(wrapInboundOut(bytes)) }
+        handlerContext.pipeline.syncOperations.removeHandler(context: handlerContext, promise: nil)
+    }
+
+    func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
+        guard !isOver else { return handlerContext.fireErrorCaught(error) }
+        closeNow()
+    }
+
+    func channelInactive(context handlerContext: ChannelHandlerContext) {
+        end()
+        handlerContext.fireChannelInactive()
+    }
+
+    private func end() {
+        isOver = true
+        context.remove(self)
+    }
+
+    // MARK: - What the loop tells
+
+    func deadlineExpired(now: UInt64) {
+        _ = setup.refused(.proxyHeader)
+        closeNow()
+    }
+
+    func drain() { closeNow() }
+
+    func closeNow() {
+        guard !isOver else { return }
+        end()
+        channel.close(promise: nil)
+    }
+}

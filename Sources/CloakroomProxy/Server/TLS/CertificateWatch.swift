@@ -1,0 +1,41 @@
+/// Looks after the files of one listener: what changed is read again, and what cannot be used is tried again at each
+/// look until it can.
+struct CertificateWatch {
+    /// What a look has led to.
+    enum Outcome: Equatable {
+        /// The files are those that are in use.
+        case unchanged
+        /// New connections get what the files hold now.
+        case reloaded
+        /// The files cannot be used, for the reason given; what was in use stays.
+        case failed(String)
+        /// As said before.
+        case stillFailing
+    }
+
+    let listener: TLSListener
+    private var lastFailure: String?
+
+    init(_ listener: TLSListener) {
+        self.listener = listener
+    }
+
+    /// Reads the files again if one of them is another than before. Key and certificate of different pairs, as they are
+    /// met while somebody writes the files, are never put to use.
+    mutating func look() -> Outcome {
+        guard listener.isOutdated else {
+            // Also if the old files were put back.
+            lastFailure = nil
+            return .unchanged
+        }
+        do {
+            try listener.reload()
+            lastFailure = nil
+            return .reloaded
+        } catch {
+            let reason = (error as? ListenerError)?.description ?? "\(error)"
+            defer { lastFailure = reason }
+            return reason == lastFailure ? .stillFailing : .failed(reason)
+        }
+    }
+}

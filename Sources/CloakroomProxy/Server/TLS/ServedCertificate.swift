@@ -1,0 +1,55 @@
+import CloakroomCore
+import NIOSSL
+import SwiftASN1
+import X509
+
+/// A certificate that clients are shown, with its key.
+struct ServedCertificate: Sendable {
+    /// Where the certificate was read from.
+    let file: String
+    let chain: [NIOSSLCertificateSource]
+    let key: NIOSSLPrivateKeySource
+    /// The DNS names that it is made out to, in lower case. The common name is none of them (RFC 9525 §6.3).
+    let names: [String]
+    /// When it expires, in seconds since 1970.
+    let notAfter: Int64
+
+    /// Reads a pair.
+    /// - Throws: ``ListenerError`` which names the file.
+    init(_ pair: CertificatePlan) throws {
+        file = pair.certificateFile
+        let certificates: [NIOSSLCertificate]
+        do {
+            certificates = try NIOSSLCertificate.fromPEMFile(pair.certificateFile)
+        } catch {
+            throw ListenerError(
+                description: "\(pair.certificateFile): no certificate can be read from it"
+                    + " (give a PEM file, the server's certificate first)")
+        }
+        chain = certificates.map { .certificate($0) }
+        do {
+            key = .privateKey(try NIOSSLPrivateKey(file: pair.keyFile, format: .pem))
+        } catch {
+            throw ListenerError(
+                description: "\(pair.keyFile): no private key can be read from it (give an unencrypted PEM file)")
+        }
+        names = certificates.first.map(Self.names) ?? []
+        notAfter = certificates.first.map { Int64($0.notValidAfter) } ?? 0
+        do {
+            // BoringSSL compares the two when it is given both. Only here: in a handshake it would be too late.
+            _ = try NIOSSLContext(
+                configuration: .makeServerConfiguration(certificateChain: chain, privateKey: key))
+        } catch {
+            throw ListenerError(
+                description: "\(pair.certificateFile) and \(pair.keyFile) do not go together: \(error)"
+                    + " (check that the key belongs to the certificate)")
+        }
+    }
+
+    private static func names(of certificate: NIOSSLCertificate) -> [String] {
+        guard let bytes = try? certificate.toDERBytes(), let parsed = try? Certificate(derEncoded: bytes),
+            let names = try? parsed.extensions.subjectAlternativeNames
+        else { return [] }
+        return names.compactMap { if case .dnsName(let name) = $0 { name.lowercased() } else { nil } }
+    }
+}

@@ -1,0 +1,49 @@
+import CloakroomCore
+import NIOSSL
+
+extension TLSConfiguration {
+    /// How a listener shakes hands, but for the choice among certificates. Renegotiation is refused, as it is by
+    /// default; session tickets are on, with keys that BoringSSL makes and rotates; there is no OCSP stapling.
+    /// - Throws: ``ListenerError`` which names the file.
+    init(_ plan: TLSPlan, _ certificate: ServedCertificate, allowsHTTP2: Bool) throws {
+        self = .makeServerConfiguration(certificateChain: certificate.chain, privateKey: certificate.key)
+        minimumTLSVersion = plan.minimumVersion == .tls13 ? .tlsv13 : .tlsv12
+        cipherSuiteValues = plan.cipherSuites.map(\.cipher)
+        // RFC 7301 §3.2 wants a client that offers other protocols only to be refused (no_application_protocol). This
+        // library goes on without a protocol then and does not tell what was offered, so such a client is served
+        // HTTP/1.1, like one that offers nothing. A request that was meant for another protocol (ALPACA) still has to
+        // pass as HTTP with a Host of ours.
+        applicationProtocols = allowsHTTP2 ? ["h2", "http/1.1"] : ["http/1.1"]
+        if let clients = plan.clientCertificates { try demand(clients) }
+    }
+
+    private mutating func demand(_ clients: ClientCertificatePlan) throws {
+        do {
+            trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(clients.caFile))
+        } catch {
+            throw ListenerError(
+                description: "\(clients.caFile): no certificate authority can be read from it (give a PEM file)")
+        }
+        // Chain, times and purpose are checked in both modes; a client has no host name to compare with.
+        certificateVerification =
+            switch clients.mode {
+            case .required: .noHostnameVerification
+            case .optional: .optionalVerification
+            }
+        // So that a client with several certificates knows which one is meant.
+        sendCANameList = true
+    }
+}
+
+extension TLSCipherSuite {
+    fileprivate var cipher: NIOTLSCipher {
+        switch self {
+        case .ecdheECDSAWithAES128GCM: .TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+        case .ecdheRSAWithAES128GCM: .TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
+        case .ecdheECDSAWithAES256GCM: .TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
+        case .ecdheRSAWithAES256GCM: .TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384
+        case .ecdheECDSAWithChaCha20: .TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
+        case .ecdheRSAWithChaCha20: .TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
+        }
+    }
+}

@@ -1,0 +1,44 @@
+import CloakroomCore
+import NIOSSL
+import Synchronization
+
+/// The TLS side of a listener: what its connections are encrypted with, until the files are read again.
+///
+/// All connections share one context, and with it the keys of session tickets: a client that comes back resumes its
+/// session whichever certificate it was shown. That cannot be used to slip past anything, since every certificate of a
+/// listener comes with the same demands on clients. A reload makes a new context; tickets of the old one then lead to
+/// a full handshake.
+final class TLSListener: Sendable {
+    private let plan: TLSPlan
+    private let allowsHTTP2: Bool
+    private let current: Mutex<TLSMaterial>
+
+    /// Reads the files of the plan.
+    /// - Throws: ``ListenerError`` which names the file.
+    init(_ plan: TLSPlan, allowsHTTP2: Bool) throws {
+        self.plan = plan
+        self.allowsHTTP2 = allowsHTTP2
+        current = Mutex(try TLSMaterial(plan, allowsHTTP2: allowsHTTP2))
+    }
+
+    /// The handler of one connection.
+    func makeHandler() throws -> NIOSSLServerHandler {
+        NIOSSLServerHandler(context: current.withLock { $0.context })
+    }
+
+    /// Reads the files again: new connections get what they hold now, those that stand go on. All of it or nothing.
+    /// - Throws: ``ListenerError`` which names the file; what was in effect stays.
+    func reload() throws {
+        let material = try TLSMaterial(plan, allowsHTTP2: allowsHTTP2)
+        current.withLock { $0 = material }
+    }
+
+    /// What new connections get, the default first.
+    var certificates: [ServedCertificate] { current.withLock { $0.certificates } }
+
+    /// Whether a file is no longer the one that was read.
+    var isOutdated: Bool {
+        let stamps = current.withLock { $0.stamps }
+        return stamps != TLSMaterial.stamps(plan)
+    }
+}

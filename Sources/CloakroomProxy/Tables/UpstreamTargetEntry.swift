@@ -1,0 +1,58 @@
+import CloakroomCore
+import Logging
+import NIOCore
+import NIOSSL
+
+/// A target made ready for connections, shared by all event loops.
+final class UpstreamTargetEntry: Sendable {
+    /// What is connected to.
+    enum Place: Sendable {
+        case address(SocketAddress)
+        case name(TargetAddresses)
+        case socket(path: String)
+    }
+
+    /// What its connections are encrypted with.
+    struct TLS: Sendable {
+        let context: NIOSSLContext
+        /// The name to ask for and to verify; `nil` verifies the IP address.
+        let serverName: String?
+    }
+
+    let place: Place
+    /// `nil` for clear text.
+    let tls: TLS?
+    let log: DialLog
+
+    /// - Parameter tls: What all `https` targets of the upstream share.
+    init(
+        _ target: UpstreamTargetPlan, of upstream: UpstreamPlan, tls: NIOSSLContext?, resolver: HostResolver,
+        logger: Logger
+    ) {
+        var serverName: String?
+        switch target.address {
+        case .unixSocket(let path):
+            place = .socket(path: path)
+        case .tcp(let address):
+            if let known = try? SocketAddress(ipAddress: address.host, port: address.port) {
+                place = .address(known)
+            } else {
+                place = .name(
+                    TargetAddresses(
+                        host: address.host, port: address.port, interval: upstream.resolveInterval.wholeNanoseconds,
+                        resolver: resolver))
+                // Certificates and SNI know no dot at the end (RFC 6066 §3).
+                serverName = address.host.hasSuffix(".") ? String(address.host.dropLast()) : address.host
+            }
+        }
+        if target.scheme == .https, let tls {
+            self.tls = TLS(context: tls, serverName: upstream.tls?.serverName ?? serverName)
+        } else {
+            self.tls = nil
+        }
+        var logger = logger
+        logger[metadataKey: "upstream"] = "\(upstream.name)"
+        logger[metadataKey: "target"] = "\(target)"
+        log = DialLog(logger)
+    }
+}

@@ -1,0 +1,60 @@
+import CloakroomWire
+import NIOCore
+
+/// How long a connection to an upstream has been kept, and how long it may be.
+struct ConnectionTenure {
+    private let until: UInt64
+    private var requestsLeft: Int
+    /// How long it may be idle before the upstream closes it, in nanoseconds, as the upstream says.
+    private(set) var idleLimit = UInt64.max
+
+    /// - Parameters:
+    ///   - until: The moment after which it is not kept; `UInt64.max` is never.
+    ///   - requests: The requests after which it is not kept; 0 is without limit.
+    init(until: UInt64 = .max, requests: Int = 0) {
+        self.until = until
+        requestsLeft = requests == 0 ? .max : requests
+    }
+
+    /// It is used once more.
+    mutating func use() {
+        requestsLeft -= 1
+    }
+
+    /// Whether it is of no more use.
+    func isOver(now: UInt64) -> Bool {
+        now >= until || requestsLeft <= 0 || idleLimit == 0
+    }
+
+    /// Reads `Keep-Alive: timeout=N`, N in seconds (RFC 2068 §19.7.1.1). The last second is not ours any more: a request
+    /// that is on its way while the upstream closes would be lost.
+    mutating func takeHint(of head: borrowing ResponseHead) {
+        let bytes = head.bytes.readableBytesUInt8Span
+        for field in head.fields where field.name == .keepAlive {
+            let range = field.valueRange
+            guard let seconds = Self.timeout(bytes.extracting(range.start..<range.end)) else { continue }
+            idleLimit = UInt64(max(seconds - 1, 0)) * 1_000_000_000
+        }
+    }
+
+    private static func timeout(_ value: Span<UInt8>) -> Int? {
+        let name = "timeout="
+        guard value.count > name.utf8.count else { return nil }
+        for start in 0..<(value.count - name.utf8.count) {
+            var index = start
+            for byte in name.utf8 where index >= 0 {
+                index = value[index] | 0x20 == byte | 0x20 ? index + 1 : -1
+            }
+            guard index > 0 else { continue }
+            var seconds = 0
+            var digits = 0
+            while index < value.count, case 0x30...0x39 = value[index], digits < 6 {
+                seconds = seconds * 10 + Int(value[index] - 0x30)
+                digits += 1
+                index += 1
+            }
+            return digits > 0 ? seconds : nil
+        }
+        return nil
+    }
+}

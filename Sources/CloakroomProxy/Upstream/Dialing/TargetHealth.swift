@@ -1,0 +1,59 @@
+/// Which of an upstream's targets a new connection goes to: they take turns, and one that could not be reached is left
+/// alone for a while.
+///
+/// Kept by each event loop for itself. Moments and times are in nanoseconds.
+struct TargetHealth {
+    private struct Target {
+        var failures = 0
+        /// When the last back-off began.
+        var since: UInt64 = 0
+        /// When it ends.
+        var until: UInt64 = 0
+    }
+
+    /// The first back-off. Every further failure doubles it.
+    static let firstBackOff: UInt64 = 1_000_000_000
+    /// The longest back-off.
+    static let longestBackOff: UInt64 = 30_000_000_000
+
+    private var targets: [Target]
+    private var next = 0
+
+    /// - Parameter count: How many targets there are.
+    init(count: Int) {
+        targets = Array(repeating: Target(), count: count)
+    }
+
+    /// Chooses a target for a connection.
+    /// - Parameter tried: Those that were tried for this connection already, in vain.
+    /// - Returns: The next in turn that is in no back-off, else the one whose back-off ends soonest; `nil` once all were
+    ///   tried.
+    mutating func choose(now: UInt64, tried: [Int]) -> Int? {
+        for offset in targets.indices {
+            let index = (next + offset) % targets.count
+            guard targets[index].until <= now, !tried.contains(index) else { continue }
+            next = index + 1
+            return index
+        }
+        return targets.indices.filter { !tried.contains($0) }.min { targets[$0].until < targets[$1].until }
+    }
+
+    /// A connection to a target stands.
+    mutating func succeeded(_ index: Int) {
+        targets[index] = Target()
+    }
+
+    /// A target could not be reached.
+    /// - Parameters:
+    ///   - begunAt: When the attempt began. Attempts that were under way when a back-off began do not make it longer.
+    ///   - random: Shortens the back-off by up to a quarter, so that those who failed together do not come back together.
+    mutating func failed(_ index: Int, begunAt: UInt64, now: UInt64, random: UInt64) {
+        guard targets[index].failures == 0 || begunAt >= targets[index].since else { return }
+        // Five doublings are beyond the longest.
+        let doublings = min(targets[index].failures, 5)
+        let backOff = min(Self.firstBackOff << UInt64(doublings), Self.longestBackOff)
+        targets[index].failures += 1
+        targets[index].since = now
+        targets[index].until = now &+ backOff &- random % (backOff / 4)
+    }
+}

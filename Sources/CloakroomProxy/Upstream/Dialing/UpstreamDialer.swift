@@ -1,0 +1,60 @@
+import NIOCore
+import NIOPosix
+import NIOSSL
+
+/// Makes connections to targets. One that uses TLS stands only when it is known who is at its other end.
+struct UpstreamDialer {
+    let eventLoop: any EventLoop
+
+    /// Makes a connection, without any handler of ours in its pipeline.
+    /// - Parameters:
+    ///   - target: Where to.
+    ///   - limit: For everything: finding the address, connecting, TLS.
+    func dial(_ target: UpstreamTargetEntry, within limit: TimeAmount) -> EventLoopFuture<any Channel> {
+        let deadline = NIODeadline.now() + limit
+        let connecting = connect(to: target.place, within: limit)
+        guard let tls = target.tls else { return connecting }
+        return connecting.flatMap { channel in
+            Self.secure(channel, tls, within: deadline - .now())
+        }
+    }
+
+    private func connect(to place: UpstreamTargetEntry.Place, within limit: TimeAmount) -> EventLoopFuture<any Channel> {
+        let bootstrap = ClientBootstrap(group: eventLoop)
+            .connectTimeout(limit)
+            .channelOption(.maxMessagesPerRead, value: 1)
+        switch place {
+        case .socket(let path):
+            return bootstrap.connect(unixDomainSocketPath: path)
+        case .address(let address):
+            return bootstrap.channelOption(.tcpOption(.tcp_nodelay), value: 1).connect(to: address)
+        case .name(let addresses):
+            let known = addresses.forConnection(on: eventLoop, patience: .nanoseconds(limit.nanoseconds / 2))
+            return bootstrap.channelOption(.tcpOption(.tcp_nodelay), value: 1)
+                .resolver(KnownAddresses(addresses: known))
+                .connect(host: addresses.host, port: addresses.port)
+        }
+    }
+
+    /// Runs in the same turn of the loop in which the connection came to stand, so nothing is read before.
+    private static func secure(
+        _ channel: any Channel, _ tls: UpstreamTargetEntry.TLS, within limit: TimeAmount
+    ) -> EventLoopFuture<any Channel> {
+        let done = channel.eventLoop.makePromise(of: Void.self)
+        do {
+            let handshake = TLSHandshakeHandler(done)
+            try channel.pipeline.syncOperations.addHandler(handshake)
+            // Without a name NIOSSL verifies the address that it is connected to.
+            try channel.pipeline.syncOperations.addHandler(
+                NIOSSLClientHandler(context: tls.context, serverHostname: tls.serverName), position: .first)
+        } catch {
+            channel.close(promise: nil)
+            done.fail(TLSHandshakeError(cause: error))
+        }
+        let timer = channel.eventLoop.scheduleTask(in: limit) {
+            done.fail(ChannelError.connectTimeout(limit))
+            channel.close(mode: .all, promise: nil)
+        }
+        return done.futureResult.always { _ in timer.cancel() }.map { channel }
+    }
+}

@@ -1,0 +1,83 @@
+import NIOCore
+
+/// Writes a request head from names and values that came in another form than HTTP/1.1's, as strictly as it would have
+/// been read: what is written is what ``HeadParser`` makes of the same bytes.
+public struct RequestHeadBuilder: Sendable {
+    private let limits: HeadLimits
+    private let names = KnownFieldTable.shared
+
+    /// Makes a builder. The limits are those of a head that is read.
+    public init(limits: HeadLimits) {
+        self.limits = limits
+    }
+
+    /// Writes the request line. First of all, into an empty head.
+    /// - Throws: ``WireError`` if the method is no token, or the target is empty, too long or no visible ASCII.
+    public func begin(method: String, target: String, into head: inout RequestHead) throws(WireError) {
+        guard Self.isToken(method), method.utf8.count <= 32 else { throw .requestLine }
+        guard target.utf8.count <= limits.target else { throw .targetTooLong }
+        guard !target.isEmpty, Self.isTarget(target) else { throw .requestLine }
+        head.method = ByteRange(start: 0, count: method.utf8.count)
+        head.target = ByteRange(start: method.utf8.count + 1, count: target.utf8.count)
+        head.minorVersion = 1
+        head.bytes.writeString(method)
+        head.bytes.writeStaticString(" ")
+        head.bytes.writeString(target)
+        head.bytes.writeStaticString(" HTTP/1.1\r\n")
+    }
+
+    /// Writes a field line.
+    /// - Returns: What the field is.
+    /// - Throws: ``WireError`` if the name is no token in lower case, if the value holds controls or begins or ends with
+    ///   white space (RFC 9113 §8.2.1), or if a limit is passed.
+    public func append(name: String, value: String, into head: inout RequestHead) throws(WireError) -> KnownField {
+        let start = head.bytes.readableBytes
+        let nameCount = name.utf8.count
+        let valueCount = value.utf8.count
+        // Before anything else, so that what it costs is bounded.
+        guard start + nameCount + valueCount + 6 <= limits.head else { throw .headTooLarge }
+        guard head.fields.count < limits.fields else { throw .tooManyFields }
+        guard Self.isLowerCaseToken(name) else { throw .fieldName }
+        guard Self.isFieldValue(value) else { throw .fieldValue }
+        head.bytes.writeString(name)
+        head.bytes.writeStaticString(": ")
+        head.bytes.writeString(value)
+        head.bytes.writeStaticString("\r\n")
+        let known = names.field(head.bytes.readableBytesUInt8Span, from: start, count: nameCount)
+        head.fields.append(
+            FieldIndex(
+                nameStart: start, nameCount: nameCount, valueStart: start + nameCount + 2, valueCount: valueCount,
+                name: known))
+        return known
+    }
+
+    /// Takes back the field that was written last.
+    public func removeLast(from head: inout RequestHead) {
+        guard let field = head.fields.popLast() else { return }
+        head.bytes.moveWriterIndex(to: head.bytes.readerIndex + Int(field.nameStart))
+    }
+
+    /// Writes the end of the head. Last of all.
+    public func finish(_ head: inout RequestHead) {
+        head.bytes.writeStaticString("\r\n")
+    }
+
+    // MARK: - Characters
+
+    private static func isToken(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.allSatisfy { Byte.isToken($0) }
+    }
+
+    private static func isLowerCaseToken(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.allSatisfy { Byte.isToken($0) && !(0x41...0x5a).contains($0) }
+    }
+
+    private static func isTarget(_ text: String) -> Bool {
+        text.utf8.allSatisfy { $0 > Byte.space && $0 != Byte.delete }
+    }
+
+    private static func isFieldValue(_ text: String) -> Bool {
+        guard let first = text.utf8.first, let last = text.utf8.last else { return true }
+        return !Byte.isBlank(first) && !Byte.isBlank(last) && text.utf8.allSatisfy { Byte.isFieldText($0) }
+    }
+}

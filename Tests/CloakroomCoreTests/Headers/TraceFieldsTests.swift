@@ -1,0 +1,42 @@
+import CloakroomCore
+import CloakroomWire
+import NIOCore
+import Testing
+
+@Suite("The trace context of a trusted peer")
+struct TraceFieldsTests {
+    private func read(_ lines: String) throws -> (parent: String?, state: String) {
+        let head = try RequestHead.with(lines)
+        let fields = TraceFields.read(head)
+        var buffer = ByteBuffer()
+        fields.writeState(of: head, into: &buffer)
+        return (head.text(fields.parent), String(buffer: buffer))
+    }
+
+    @Test("W3C Trace Context §3.3.1: several tracestate fields become one, in their order")
+    func states() throws {
+        let one = try read("traceparent: p\r\ntracestate: a=1")
+        #expect(one.parent == "p")
+        #expect(one.state == "tracestate: a=1\r\n")
+        let several = try read("tracestate: a=1,b=2\r\nA: b\r\nTraceparent: p\r\nTracestate:\r\ntracestate: c=3")
+        #expect(several.state == "tracestate: a=1,b=2,c=3\r\n")
+    }
+
+    @Test(
+        "W3C Trace Context §3.2: without exactly one traceparent nothing counts",
+        arguments: ["tracestate: a=1", "traceparent: p\r\ntraceparent: p\r\ntracestate: a=1", "A: b"])
+    func noParent(lines: String) throws {
+        let result = try read(lines)
+        #expect(result.parent == nil)
+        #expect(result.state.isEmpty)
+    }
+
+    @Test(
+        "No tracestate, or only empty ones, write nothing",
+        arguments: ["traceparent: p", "traceparent: p\r\ntracestate:"])
+    func noState(lines: String) throws {
+        let result = try read(lines)
+        #expect(result.parent == "p")
+        #expect(result.state.isEmpty)
+    }
+}

@@ -1,0 +1,66 @@
+import CloakroomCore
+import CloakroomWire
+import NIOCore
+import Testing
+
+@Suite("Which trailers go on")
+struct TrailerPolicyTests {
+    private let policy = TrailerPolicy(injectable: ["X-API-TOKEN"])
+
+    private func kept(_ lines: String..., connection: ConnectionOptions = ConnectionOptions()) throws -> String {
+        let text = lines.map { $0 + "\r\n" }.joined()
+        return String(buffer: policy.kept(try TrailerSection(lines: ByteBuffer(string: text)), connection: connection))
+    }
+
+    @Test(
+        "RFC 9110 §6.5: what is known at a body's end passes",
+        arguments: [
+            "Server-Timing: a", "ETag: \"a\"", "Repr-Digest: a", "Content-Digest: a", "Content-MD5: a",
+            "grpc-status: 0",
+            "grpc-message: a", "X-Checksum: a", "X-API: a", "Iffy: a", "Dated: a", "Signature: a",
+        ])
+    func passed(line: String) throws {
+        #expect(try kept(line) == line + "\r\n")
+    }
+
+    @Test(
+        "RFC 9110 §6.5.1: what frames, routes, authenticates, controls or says how to handle content ends here",
+        arguments: [
+            "Content-Length", "Transfer-Encoding", "Host", "TE", "Trailer", "Connection", "Keep-Alive", "Upgrade",
+            "HTTP2-Settings", "Authorization", "Cookie", "Set-Cookie", "WWW-Authenticate", "Proxy-Authenticate",
+            "Proxy-Authorization", "Proxy-Connection", "Proxy", "Proxy-Anything", "Content-Encoding", "Content-Type",
+            "Content-Range", "Cache-Control", "Max-Forwards", "Expect", "Range", "If-Match", "If-None-Match",
+            "If-Modified-Since", "If-Anything", "Age", "Date", "Expires", "Location", "Retry-After", "Vary", "Warning",
+            "Pragma", "Forwarded", "X-Forwarded-For", "X-Forwarded-User", "Via", "X-Real-IP", "X-Request-Id",
+            "traceparent", "tracestate", "X-Client-Cert-Subject", "Access-Control-Allow-Origin", "Sec-Fetch-Site",
+            "Origin", "X-API-TOKEN",
+        ])
+    func dropped(name: String) throws {
+        #expect(try kept("A: b", "\(name): c", "D: e") == "A: b\r\nD: e\r\n")
+        #expect(try kept("A: b", "\(name.uppercased()): c") == "A: b\r\n")
+        let folded = name.replacing("-", with: "_")
+        #expect(try kept("\(folded): c", "A: b") == "A: b\r\n")
+        #expect(try kept("\(name): c").isEmpty)
+    }
+
+    @Test(
+        "Names that begin with neither letter nor digit end here, as pseudo-fields do", arguments: ["_path", "-a", "!"])
+    func oddNames(name: String) throws {
+        #expect(try kept("\(name): a").isEmpty)
+    }
+
+    @Test("RFC 9110 §7.6.1: where Connection names fields, no trailer goes on")
+    func namedFields() throws {
+        var options = ConnectionOptions()
+        options.hasClose = true
+        options.hasUpgrade = true
+        #expect(try kept("A: b", connection: options) == "A: b\r\n")
+        options.namesFields = true
+        #expect(try kept("A: b", connection: options).isEmpty)
+    }
+
+    @Test("Lines pass as they stand, blanks included")
+    func lines() throws {
+        #expect(try kept("a:b", "Date: x", "c:\t d \t", "E:") == "a:b\r\nc:\t d \t\r\nE:\r\n")
+    }
+}

@@ -1,0 +1,123 @@
+import CloakroomCore
+import CloakroomProxy
+import Testing
+
+@Suite("How many connections there may be", .serialized)
+struct ConnectionLimitTests {
+    private static let setup = GatewaySetup([.request, .send(Reply.ok), .again])
+
+    @Test("At the limit a new connection waits, and is served once there is room")
+    func pausing() async throws {
+        try await Self.setup.plan { $0.limits.connections = 2 }.run { gateway in
+            let first = try await gateway.client()
+            let second = try await gateway.client()
+            for client in [first, second] { #expect(try await client.exchange(Ask.get()).text == "ok") }
+            let third = try await gateway.client()
+            third.send(Ask.get("/public/third"))
+            // The others go on meanwhile, and the one event loop had every occasion to accept it.
+            for _ in 0..<10 { #expect(try await first.exchange(Ask.get()).text == "ok") }
+            #expect(third.received == 0)
+            #expect(!third.isClosed)
+            #expect(!gateway.upstream.requests.contains { $0.line.contains("third") })
+            try await second.close()
+            #expect(try await third.answer().text == "ok")
+        }
+    }
+
+    @Test("Clients that come and go at the limit are all served")
+    func churn() async throws {
+        let setup = Self.setup.plan {
+            $0.limits.connections = 2
+            $0.eventLoops = 2
+        }
+        try await setup.run { gateway in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<8 {
+                    group.addTask {
+                        for _ in 0..<25 {
+                            let client = try await gateway.client()
+                            #expect(try await client.exchange(Ask.get("/public/a", "Connection: close")).text == "ok")
+                            try? await client.close()
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+        }
+    }
+
+    @Test("The limit is one for all listeners")
+    func listeners() async throws {
+        let setup = Self.setup.plan { plan in
+            plan.limits.connections = 1
+            plan.listeners.append(ListenerPlan(address: HostAndPort(host: "127.0.0.1", port: 0)))
+        }
+        try await setup.run { gateway in
+            #expect(gateway.ports.count == 2)
+            let first = try await RawClient.connect(port: gateway.ports[0])
+            #expect(try await first.exchange(Ask.get()).text == "ok")
+            let second = try await RawClient.connect(port: gateway.ports[1])
+            second.send(Ask.get())
+            for _ in 0..<10 { #expect(try await first.exchange(Ask.get()).text == "ok") }
+            #expect(second.received == 0)
+            try await first.close()
+            #expect(try await second.answer().text == "ok")
+        }
+    }
+
+    @Test("One more connection from an address than there may be is closed at once")
+    func perAddress() async throws {
+        try await Self.setup.plan { $0.limits.connectionsPerAddress = 2 }.run { gateway in
+            let first = try await gateway.client()
+            let second = try await gateway.client()
+            for client in [first, second] { #expect(try await client.exchange(Ask.get()).text == "ok") }
+            let third = try await gateway.client()
+            try await third.closed()
+            #expect(third.received == 0)
+            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"connections_per_address\"} 1")
+            try await second.close()
+            try await eventually("room for another") {
+                guard let next = try? await gateway.client() else { return false }
+                return (try? await next.exchange(Ask.get()).text) == "ok"
+            }
+            #expect(try await first.exchange(Ask.get()).text == "ok")
+        }
+    }
+
+    @Test("A trusted peer may have any number of connections")
+    func trustedPeer() async throws {
+        let setup = Self.setup.plan {
+            $0.limits.connectionsPerAddress = 1
+            $0.trustedPeers = [AddressRange("127.0.0.1")].compactMap(\.self)
+        }
+        try await setup.run { gateway in
+            var clients: [RawClient] = []
+            for _ in 0..<3 { clients.append(try await gateway.client()) }
+            for client in clients { #expect(try await client.exchange(Ask.get()).text == "ok") }
+        }
+    }
+
+    @Test("Behind a PROXY header the client's address is counted, and not the proxy's")
+    func proxied() async throws {
+        let setup = Self.setup.plan {
+            $0.limits.connectionsPerAddress = 1
+            $0.listeners[0].proxyProtocolSources = [AddressRange("127.0.0.1")].compactMap(\.self)
+        }
+        func header(_ address: String) -> String { "PROXY TCP4 \(address) 198.51.100.2 56211 443\r\n" }
+        try await setup.run { gateway in
+            let first = try await gateway.client()
+            #expect(try await first.exchange(header("192.0.2.1") + Ask.get()).text == "ok")
+            let second = try await gateway.client()
+            #expect(try await second.exchange(header("192.0.2.2") + Ask.get()).text == "ok")
+            let again = try await gateway.client()
+            again.send(header("192.0.2.1") + Ask.get())
+            try await again.closed()
+            #expect(again.received == 0)
+            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"connections_per_address\"} 1")
+            // The proxy's own connections, such as health checks, are not held to it.
+            for _ in 0..<2 {
+                #expect(try await gateway.client().exchange("PROXY UNKNOWN\r\n" + Ask.get()).text == "ok")
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+import CloakroomCore
+import CloakroomProxy
+import Synchronization
+import Testing
+
+@Suite("One gateway takes over from another", .serialized)
+struct HandoverTests {
+    private static let setup = GatewaySetup([.request, .send(Reply.ok), .again]).plan { $0.eventLoops = 2 }
+
+    /// Runs two gateways on one port, the older one first.
+    private static func both(_ body: (_ old: RunningGateway, _ new: RunningGateway) async throws -> Void) async throws {
+        try await setup.run { old in
+            let port = old.port
+            let second = setup.plan { plan in
+                plan.eventLoops = 2
+                plan.listeners[0].address.port = port
+            }
+            try await second.run { new in
+                #expect(new.port == port)
+                try await body(old, new)
+            }
+        }
+    }
+
+    /// One connection, one request, and no second try.
+    private static func ask(_ gateway: RunningGateway) async throws {
+        let client = try await gateway.client()
+        #expect(try await client.exchange(Ask.get("/public/a", "Connection: close")).text == "ok")
+        try? await client.close()
+    }
+
+    private final class Progress: Sendable {
+        let isOver = Atomic(false)
+        let answered = Atomic(0)
+    }
+
+    /// Asks again and again while one gateway is told to stop, and for a while before and after.
+    private static func load(_ gateway: RunningGateway, stopping: RunningGateway) async throws {
+        let progress = Progress()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<8 {
+                group.addTask {
+                    while !progress.isOver.load(ordering: .relaxed) {
+                        try await Self.ask(gateway)
+                        progress.answered.wrappingAdd(1, ordering: .relaxed)
+                    }
+                }
+            }
+            group.addTask {
+                defer { progress.isOver.store(true, ordering: .relaxed) }
+                try await eventually("some answers") { progress.answered.load(ordering: .relaxed) > 100 }
+                await stopping.beginDrain()
+                try await stopping.stopped()
+                let before = progress.answered.load(ordering: .relaxed)
+                try await eventually("more answers") { progress.answered.load(ordering: .relaxed) > before + 100 }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    @Test("Both accept while both stand")
+    func sharing() async throws {
+        try await Self.both { old, new in
+            try await eventually("an exchange at each") {
+                try await Self.ask(old)
+                return !old.upstream.requests.isEmpty && !new.upstream.requests.isEmpty
+            }
+        }
+    }
+
+    @Test("The older one goes, and no new connection is lost")
+    func older() async throws {
+        try await Self.both { old, new in
+            try await Self.load(new, stopping: old)
+            let count = new.upstream.requests.count
+            try await Self.ask(new)
+            #expect(new.upstream.requests.count == count + 1)
+        }
+    }
+
+    @Test("The newer one goes again, and no new connection is lost")
+    func newer() async throws {
+        try await Self.both { old, new in
+            try await Self.load(old, stopping: new)
+            let count = old.upstream.requests.count
+            try await Self.ask(old)
+            #expect(old.upstream.requests.count == count + 1)
+        }
+    }
+
+    @Test("A third takes over from the second as that one did from the first")
+    func twice() async throws {
+        try await Self.both { old, new in
+            try await Self.load(new, stopping: old)
+            let port = new.port
+            let third = Self.setup.plan { plan in
+                plan.eventLoops = 2
+                plan.listeners[0].address.port = port
+            }
+            try await third.run { newest in
+                try await Self.load(newest, stopping: new)
+                try await Self.ask(newest)
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+import CloakroomCore
+import CloakroomProxy
+import CloakroomTelemetry
+import Testing
+
+@Suite("Connections that begin with a PROXY header (proxy-protocol.txt)", .serialized)
+struct ProxyProtocolTests {
+    private static let line = "PROXY TCP4 192.0.2.7 198.51.100.2 56211 443\r\n"
+
+    /// A header of version 2. All bytes of it are ASCII.
+    private static func binary(_ command: UInt8, _ family: UInt8, _ content: [UInt8]) -> String {
+        let signature: [UInt8] = [0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d, 0x0a, 0x51, 0x55, 0x49, 0x54, 0x0a]
+        return String(decoding: signature + [command, family, 0, UInt8(content.count)] + content, as: UTF8.self)
+    }
+
+    private static func setup(
+        _ sources: [String] = ["127.0.0.0/8"], _ adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in }
+    ) -> GatewaySetup {
+        GatewaySetup([.request, .send(Reply.ok), .again]).plan { plan in
+            plan.listeners[0].proxyProtocolSources = sources.compactMap(AddressRange.init)
+            adjust(&plan)
+        }
+    }
+
+    /// A header and the client's address that goes with it.
+    struct Example: Sendable {
+        var header: String
+        var address: String
+    }
+
+    static let examples = [
+        Example(header: line, address: "192.0.2.7"),
+        Example(header: "PROXY TCP6 2001:db8::7 2001:db8::2 56211 443\r\n", address: "2001:db8::7"),
+        Example(header: "PROXY UNKNOWN\r\n", address: "127.0.0.1"),
+        Example(header: binary(0x21, 0x11, [10, 1, 2, 3, 10, 0, 0, 1, 4, 5, 1, 7]), address: "10.1.2.3"),
+        Example(
+            header: binary(
+                0x21, 0x21,
+                [0x20, 1, 0, 0] + Array(repeating: 0, count: 11) + [7] + Array(repeating: 1, count: 16) + [4, 5, 1, 7]),
+            address: "2001::7"),
+        Example(header: binary(0x20, 0x00, []), address: "127.0.0.1"),
+    ]
+
+    @Test("The client's address reaches the upstream and the access log", arguments: examples)
+    func address(_ example: Example) async throws {
+        let pipe = try LogPipe()
+        var setup = Self.setup()
+        setup.settings.isAccessLogEnabled = true
+        setup.settings.logFileDescriptor = pipe.writeEnd
+        do {
+            try await setup.run { gateway in
+                let client = try await gateway.client()
+                #expect(try await client.exchange(example.header + Ask.get()).text == "ok")
+                #expect(try await client.exchange(Ask.get()).text == "ok")
+                for request in gateway.upstream.requests {
+                    #expect(request["X-Forwarded-For"] == example.address)
+                }
+            }
+        } catch {
+            _ = pipe.text()
+            throw error
+        }
+        let lines = pipe.text().split(separator: "\n").compactMap(LogLine.init)
+        #expect(lines.map { $0["peer"] } == [example.address, example.address])
+    }
+
+    @Test("A header may come in pieces, and apart from the request")
+    func pieces() async throws {
+        try await Self.setup().run { gateway in
+            let client = try await gateway.client()
+            for character in Self.line.unicodeScalars { client.send(String(character)) }
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            #expect(try await gateway.upstream.request()["X-Forwarded-For"] == "192.0.2.7")
+        }
+    }
+
+    @Test("A trusted source's client is trusted no more than others")
+    func clientIsNotTrusted() async throws {
+        try await Self.setup { $0.trustedPeers = [AddressRange("127.0.0.1")].compactMap(\.self) }.run { gateway in
+            let client = try await gateway.client()
+            _ = try await client.exchange(Self.line + Ask.get("/public/a", "X-Forwarded-For: 203.0.113.1"))
+            #expect(try await gateway.upstream.request()["X-Forwarded-For"] == "192.0.2.7")
+        }
+    }
+
+    @Test("Who is not trusted to tell an address is closed at once")
+    func untrustedSource() async throws {
+        try await Self.setup(["192.0.2.0/24"]).run { gateway in
+            let client = try await gateway.client()
+            client.send(Self.line + Ask.get())
+            try await client.closed()
+            #expect(client.received == 0)
+            #expect(gateway.upstream.connections.isEmpty)
+            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"proxy_source\"} 1")
+        }
+    }
+
+    @Test(
+        "A connection without a header is closed, and never served in plain",
+        arguments: [
+            Ask.get(), "PROXY TCP4 192.0.2.7 198.51.100.2 56211\r\n" + Ask.get(), "\u{16}\u{3}\u{1}", line.lowercased(),
+            " " + line, binary(0x21, 0x11, [10, 1, 2, 3]) + Ask.get(), binary(0x31, 0x11, []),
+        ])
+    func garbage(_ bytes: String) async throws {
+        try await Self.setup().run { gateway in
+            let client = try await gateway.client()
+            client.send(bytes)
+            try await client.closed()
+            #expect(client.received == 0)
+            #expect(gateway.upstream.connections.isEmpty)
+            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"proxy_header\"} 1")
+        }
+    }
+
+    @Test("A header that is not complete in time is not waited for", arguments: ["", "PROXY TCP4 192.0"])
+    func slow(_ beginning: String) async throws {
+        try await Self.setup { $0.timeouts.header = .milliseconds(100) }.run { gateway in
+            let client = try await gateway.client()
+            if !beginning.isEmpty { client.send(beginning) }
+            try await client.closed()
+            #expect(client.received == 0)
+            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"proxy_header\"} 1")
+        }
+    }
+
+    @Test("A second header is a request, and no good one")
+    func secondHeader() async throws {
+        try await Self.setup().run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Self.line + Self.line + Ask.get()).status == 400)
+            #expect(gateway.upstream.connections.isEmpty)
+        }
+    }
+
+    @Test("Where no header is expected, one is a request, and no good one")
+    func unexpected() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Self.line + Ask.get()).status == 400)
+            #expect(gateway.upstream.connections.isEmpty)
+        }
+    }
+
+    @Test("A drain does not wait for a header")
+    func drain() async throws {
+        try await Self.setup().run { gateway in
+            let client = try await gateway.client()
+            client.send("PROXY ")
+            // It is known to the gateway once a later one is.
+            #expect(try await gateway.client().exchange(Self.line + Ask.get()).text == "ok")
+            await gateway.beginDrain()
+            try await client.closed()
+            try await gateway.stopped()
+        }
+    }
+
+    @Test("TLS begins behind the header")
+    func tls() async throws {
+        let folder = try CertificateFolder()
+        let pair = try folder.server("server", names: ["gateway.test"])
+        let setup = Self.setup { plan in
+            plan.listeners[0].tls = TLSPlan(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+        }
+        try await setup.run { gateway in
+            let answer = try await ProxiedTLS.exchange(Ask.get(), port: gateway.port, behind: Self.line)
+            #expect(answer.hasPrefix("HTTP/1.1 200 OK\r\n"))
+            #expect(try await gateway.upstream.request()["X-Forwarded-For"] == "192.0.2.7")
+            #expect(try await gateway.upstream.request()["X-Forwarded-Proto"] == "https")
+        }
+        withExtendedLifetime(folder) {}
+    }
+}

@@ -1,0 +1,157 @@
+import CloakroomCore
+import Foundation
+import NIOSSL
+import SwiftASN1
+import Testing
+import X509
+
+@testable import CloakroomProxy
+
+@Suite(.timeLimit(.minutes(1))) struct ClientCertificateTests {
+    private let folder: CertificateFolder
+    private let plan: TLSPlan
+
+    init() throws {
+        folder = try CertificateFolder()
+        let pair = try folder.server("server", names: ["localhost"])
+        plan = TLSPlan(
+            certificateFile: pair.certificateFile, keyFile: pair.keyFile,
+            clientCertificates: ClientCertificatePlan(caFile: folder.authorityFile))
+    }
+
+    private static let versions: [NIOSSL.TLSVersion] = [.tlsv12, .tlsv13]
+
+    private func connect(
+        _ server: TLSEcho, as pair: CertificateFolder.Pair?, version: NIOSSL.TLSVersion
+    ) async throws -> TLSClient {
+        try await TLSClient.connect(port: server.port) { configuration in
+            configuration.maximumTLSVersion = version
+            guard let pair else { return }
+            configuration.certificateChain = try NIOSSLCertificate.fromPEMFile(pair.certificateFile)
+                .map { .certificate($0) }
+            configuration.privateKey = .privateKey(try NIOSSLPrivateKey(file: pair.keyFile, format: .pem))
+        }
+    }
+
+    @Test(arguments: ClientCertificatePlan.Mode.allCases)
+    func aClientOfTheAuthorityIsServedAndItsSubjectIsKnown(mode: ClientCertificatePlan.Mode) async throws {
+        var plan = plan
+        plan.clientCertificates?.mode = mode
+        let jo = try folder.client("jo")
+        try await TLSEcho.running(plan) { server in
+            for version in Self.versions {
+                let client = try await connect(server, as: jo, version: version)
+                #expect(client.text.hasSuffix(TLSEcho.subject("CN=jo,O=Example")))
+                try await client.close()
+            }
+        }
+    }
+
+    @Test func withoutACertificateThereIsNoConnectionWhereItIsRequired() async throws {
+        try await TLSEcho.running(plan) { server in
+            for version in Self.versions {
+                let client = try await connect(server, as: nil, version: version)
+                #expect(client.isClosed && !client.isServed)
+            }
+            let output = try await OpenSSL.client(port: server.port, ["-tls1_3"])
+            #expect(output.contains("alert certificate required"), "\(output)")
+            #expect(output.contains("CN = Test Authority"), "the authority is named: \(output)")
+        }
+    }
+
+    @Test func withoutACertificateAClientIsServedWhereItIsOptional() async throws {
+        var plan = plan
+        plan.clientCertificates?.mode = .optional
+        try await TLSEcho.running(plan) { server in
+            for version in Self.versions {
+                let client = try await connect(server, as: nil, version: version)
+                #expect(client.text.hasSuffix(TLSEcho.subject("none")))
+                try await client.close()
+            }
+        }
+    }
+
+    @Test(arguments: ClientCertificatePlan.Mode.allCases)
+    func aBadCertificateIsRefusedInEitherMode(mode: ClientCertificatePlan.Mode) async throws {
+        var plan = plan
+        plan.clientCertificates?.mode = mode
+        let other = try CertificateFolder(authority: "Other Authority")
+        let stranger = try other.client("jo")
+        // An authority of the same name, but with another key.
+        let double = try CertificateFolder()
+        let impostor = try double.client("jo")
+        let late = try folder.client("late", isExpired: true)
+        let server = try folder.client("a-server", usage: .serverAuth)
+        try await TLSEcho.running(plan) { echo in
+            for version in Self.versions {
+                for pair in [stranger, impostor, late, server] {
+                    let client = try await connect(echo, as: pair, version: version)
+                    #expect(client.isClosed && !client.isServed, "\(pair.certificateFile)")
+                }
+            }
+        }
+    }
+
+    @Test func aNewAuthorityIsInEffectAfterAReload() async throws {
+        let jo = try folder.client("jo")
+        let otherFolder = try CertificateFolder(authority: "Other Authority")
+        let other = try otherFolder.client("other")
+        try await TLSEcho.running(plan) { server in
+            try folder.write(
+                try String(contentsOfFile: otherFolder.authorityFile, encoding: .utf8), to: "ca.crt")
+            #expect(server.tls.isOutdated)
+            try server.tls.reload()
+            #expect(try await connect(server, as: jo, version: .tlsv13).isServed == false)
+            let client = try await connect(server, as: other, version: .tlsv13)
+            #expect(client.isServed)
+            try await client.close()
+        }
+    }
+
+    @Test func aMissingAuthorityFileIsNamed() throws {
+        var plan = plan
+        plan.clientCertificates?.caFile = folder.path + "/nowhere.crt"
+        let error = #expect(throws: ListenerError.self) { try TLSListener(plan, allowsHTTP2: false) }
+        #expect(error?.description.contains("nowhere.crt: no certificate authority") == true)
+    }
+
+    @Test func aCertificateThatHasRunOutSinceIsTold() throws {
+        let pair = try folder.client("jo")
+        let certificate = try #require(try NIOSSLCertificate.fromPEMFile(pair.certificateFile).first)
+        let end = Int64(certificate.notValidAfter)
+        #expect(!ClientCertificate.isExpired(certificate, at: end))
+        #expect(ClientCertificate.isExpired(certificate, at: end + 1))
+    }
+}
+
+/// RFC 4514.
+@Suite struct ClientCertificateSubjectTests {
+    @Test func theMostSpecificPartComesFirst() throws {
+        let name = try DistinguishedName {
+            CountryName("DE")
+            OrganizationName("Example, Inc.")
+            CommonName("Jo \"JJ\" Doe+Co")
+        }
+        #expect(ClientCertificate.text(name) == #"CN=Jo \"JJ\" Doe\+Co,O=Example\, Inc.,C=DE"#)
+    }
+
+    @Test func whatCannotStandInAFieldIsEscaped() throws {
+        let name = try DistinguishedName { CommonName("a\r\nX-API-TOKEN: b\u{0}\u{7f}\té") }
+        #expect(ClientCertificate.text(name) == #"CN=a\0D\0AX-API-TOKEN: b\00\7F\09\C3\A9"#)
+    }
+
+    @Test func aValueThatIsNoTextIsGivenAsItsEncoding() throws {
+        let number = try ASN1Any(erasing: 5)
+        let name = try DistinguishedName([.init(type: .RDNAttributeType.commonName, value: number)])
+        #expect(ClientCertificate.text(name) == "2.5.4.3=#020105")
+    }
+
+    @Test func aSubjectThatIsTooLongIsNotToldInPart() throws {
+        let limit = ClientCertificate.subjectLimit
+        let longest = try DistinguishedName { CommonName(String(repeating: "a", count: limit - 3)) }
+        #expect(ClientCertificate.text(longest)?.utf8.count == limit)
+        let longer = try DistinguishedName { CommonName(String(repeating: "a", count: limit - 2)) }
+        #expect(ClientCertificate.text(longer) == nil)
+        #expect(ClientCertificate.text(DistinguishedName()) == nil)
+    }
+}

@@ -1,0 +1,93 @@
+import CloakroomCore
+import NIOSSL
+import Testing
+
+@testable import CloakroomProxy
+
+/// What is agreed on in a handshake: version, cipher suite, protocol.
+@Suite(.timeLimit(.minutes(1))) struct ProtocolTests {
+    private let folder: CertificateFolder
+    private let plan: TLSPlan
+
+    init() throws {
+        folder = try CertificateFolder()
+        let pair = try folder.server("server", names: ["localhost"])
+        plan = TLSPlan(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+    }
+
+    @Test func versionsBelowTheLeastAreRefused() async throws {
+        try await TLSEcho.running(plan) { server in
+            // With the lowest demands, or it would not be the server that refuses.
+            let old = try await OpenSSL.client(port: server.port, ["-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"])
+            #expect(old.contains("alert protocol version"), "\(old)")
+            let current = try await OpenSSL.client(port: server.port, ["-tls1_2"])
+            #expect(current.contains("protocol=none"), "\(current)")
+        }
+        var plan = plan
+        plan.minimumVersion = .tls13
+        try await TLSEcho.running(plan) { server in
+            let old = try await OpenSSL.client(port: server.port, ["-tls1_2"])
+            #expect(old.contains("alert protocol version"), "\(old)")
+            let current = try await OpenSSL.client(port: server.port, ["-tls1_3"])
+            #expect(current.contains("protocol=none"), "\(current)")
+        }
+    }
+
+    @Test(arguments: [
+        ("ECDHE-ECDSA-AES128-GCM-SHA256", true), ("ECDHE-ECDSA-AES256-GCM-SHA384", true),
+        ("ECDHE-ECDSA-CHACHA20-POLY1305", true), ("ECDHE-ECDSA-AES128-SHA", false),
+        ("ECDHE-ECDSA-AES256-SHA384", false), ("AES128-GCM-SHA256", false), ("AES256-SHA", false),
+    ])
+    func onlySuitesWithForwardSecrecyAndAuthenticatedEncryptionAreSpoken(suite: String, isSpoken: Bool) async throws {
+        try await TLSEcho.running(plan) { server in
+            let output = try await OpenSSL.client(
+                port: server.port, ["-tls1_2", "-cipher", suite + ":@SECLEVEL=0"])
+            #expect(output.contains("Cipher is \(suite)") == isSpoken, "\(output)")
+            #expect(output.contains("alert handshake failure") == !isSpoken, "\(output)")
+        }
+    }
+
+    @Test func theConfiguredSuitesAreTheOnlyOnesOfVersion12() async throws {
+        var plan = plan
+        plan.cipherSuites = [.ecdheECDSAWithAES256GCM, .ecdheRSAWithAES256GCM]
+        try await TLSEcho.running(plan) { server in
+            let chosen = try await OpenSSL.client(port: server.port, ["-tls1_2"])
+            #expect(chosen.contains("Cipher is ECDHE-ECDSA-AES256-GCM-SHA384"), "\(chosen)")
+            let refused = try await OpenSSL.client(
+                port: server.port, ["-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256"])
+            #expect(refused.contains("alert handshake failure"), "\(refused)")
+            // Those of 1.3 are what they are.
+            let newer = try await OpenSSL.client(
+                port: server.port, ["-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256"])
+            #expect(newer.contains("Cipher is TLS_AES_128_GCM_SHA256"), "\(newer)")
+        }
+    }
+
+    @Test(
+        "RFC 7301: the server's order of preference decides",
+        arguments: [
+            (true, ["h2", "http/1.1"], "h2"), (true, ["http/1.1", "h2"], "h2"), (true, ["http/1.1"], "http/1.1"),
+            (true, [], "none"), (false, ["h2", "http/1.1"], "http/1.1"), (false, ["http/1.1"], "http/1.1"),
+            // Such a client should be refused (§3.2), which the library does not let us do.
+            (false, ["h2"], "none"), (true, ["imap"], "none"),
+        ])
+    func applicationProtocol(allowsHTTP2: Bool, offered: [String], agreed: String) async throws {
+        try await TLSEcho.running(plan, allowsHTTP2: allowsHTTP2) { server in
+            let client = try await TLSClient.connect(port: server.port) { $0.applicationProtocols = offered }
+            #expect(client.text.hasPrefix("protocol=\(agreed)\n"))
+            try await client.close()
+        }
+    }
+
+    @Test("RFC 5746: a client that wants to renegotiate is cut off")
+    func renegotiation() async throws {
+        try await TLSEcho.running(plan) { server in
+            // A line with an R is a command of this client's.
+            let output = try await OpenSSL.client(
+                port: server.port, ["-tls1_2", "-legacy_renegotiation"], input: "R\n")
+            #expect(output.contains("RENEGOTIATING"), "\(output)")
+            // Nothing was typed that would have made the server hang up otherwise.
+            #expect(output.contains("unexpected eof") || output.contains("alert"), "\(output)")
+        }
+    }
+}

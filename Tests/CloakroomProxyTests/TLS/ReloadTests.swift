@@ -1,0 +1,147 @@
+import CloakroomCore
+import CloakroomTelemetry
+import Foundation
+import Logging
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite(.timeLimit(.minutes(1))) struct ReloadTests {
+    private let folder: CertificateFolder
+    private let plan: TLSPlan
+
+    init() throws {
+        folder = try CertificateFolder()
+        let pair = try folder.server("server", names: ["old.test"])
+        plan = TLSPlan(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+    }
+
+    private func shown(_ server: TLSEcho) async throws -> String? {
+        let client = try await TLSClient.connect(port: server.port)
+        try await client.close()
+        return client.serverName
+    }
+
+    @Test func newConnectionsGetTheNewCertificateAndOldOnesGoOn() async throws {
+        try await TLSEcho.running(plan) { server in
+            let old = try await TLSClient.connect(port: server.port)
+            #expect(old.serverName == "old.test")
+            try folder.server("server", names: ["new.test"])
+            #expect(try await shown(server) == "old.test")
+            try server.tls.reload()
+            #expect(try await shown(server) == "new.test")
+            try await old.echo("still here")
+            try await old.close()
+        }
+    }
+
+    @Test func whatCannotBeUsedLeavesTheOldCertificateInPlace() async throws {
+        try await TLSEcho.running(plan) { server in
+            let key = try String(contentsOfFile: plan.certificate.keyFile, encoding: .utf8)
+            let other = try folder.server("other", names: ["other.test"])
+            let otherKey = try String(contentsOfFile: other.keyFile, encoding: .utf8)
+            for (name, text, reason) in [
+                ("server.key", otherKey, "server.crt and "), ("server.key", "nonsense", "server.key: no private key"),
+                ("server.crt", "nonsense", "server.crt: no certificate"),
+                ("server.crt", "", "server.crt: no certificate"),
+            ] {
+                try folder.write(text, to: name)
+                let error = #expect(throws: ListenerError.self) { try server.tls.reload() }
+                #expect(error?.description.contains(reason) == true, "\(error?.description ?? "")")
+                #expect(try await shown(server) == "old.test")
+                if name == "server.key" { try folder.write(key, to: name) }
+            }
+            try FileManager.default.removeItem(atPath: plan.certificate.certificateFile)
+            #expect(throws: ListenerError.self) { try server.tls.reload() }
+            #expect(try await shown(server) == "old.test")
+        }
+    }
+
+    @Test func oneBadPairKeepsAllTheOthersAsTheyWere() async throws {
+        let more = try folder.server("more", names: ["more.test"])
+        var plan = plan
+        plan.moreCertificates = [CertificatePlan(certificateFile: more.certificateFile, keyFile: more.keyFile)]
+        try await TLSEcho.running(plan) { server in
+            try folder.server("server", names: ["new.test"])
+            try folder.write("nonsense", to: "more.crt")
+            #expect(throws: ListenerError.self) { try server.tls.reload() }
+            #expect(try await shown(server) == "old.test")
+        }
+    }
+
+    @Test func aLookFindsWhatChangedAndTriesAgainUntilItCanBeUsed() throws {
+        let listener = try TLSListener(plan, allowsHTTP2: false)
+        var watch = CertificateWatch(listener)
+        #expect(watch.look() == .unchanged)
+        try folder.server("server", names: ["new.test"])
+        #expect(watch.look() == .reloaded)
+        #expect(watch.look() == .unchanged)
+
+        // A certificate whose key is not there yet.
+        let next = try folder.server("next", names: ["next.test"])
+        try folder.write(try String(contentsOfFile: next.certificateFile, encoding: .utf8), to: "server.crt")
+        guard case .failed(let reason) = watch.look() else {
+            Issue.record("a certificate without its key was used")
+            return
+        }
+        #expect(reason.contains("do not go together"))
+        #expect(watch.look() == .stillFailing)
+        #expect(listener.certificates.first?.names == ["new.test"])
+        try folder.write(try String(contentsOfFile: next.keyFile, encoding: .utf8), to: "server.key")
+        #expect(watch.look() == .reloaded)
+        #expect(listener.certificates.first?.names == ["next.test"])
+    }
+
+    @Test func aLinkThatIsSwappedAsMountedSecretsAreCountsAsAChange() throws {
+        let files = FileManager.default
+        for version in ["1", "2"] {
+            try files.createDirectory(atPath: folder.path + "/v" + version, withIntermediateDirectories: true)
+            try folder.server("v\(version)/tls", names: ["version-\(version).test"])
+        }
+        func point(to version: String) throws {
+            try files.createSymbolicLink(atPath: folder.path + "/..new", withDestinationPath: "v" + version)
+            #expect(rename(folder.path + "/..new", folder.path + "/..data") == 0)
+        }
+        try point(to: "1")
+        for file in ["tls.crt", "tls.key"] {
+            try files.createSymbolicLink(atPath: folder.path + "/" + file, withDestinationPath: "..data/" + file)
+        }
+        let listener = try TLSListener(
+            TLSPlan(certificateFile: folder.path + "/tls.crt", keyFile: folder.path + "/tls.key"), allowsHTTP2: false)
+        var watch = CertificateWatch(listener)
+        #expect(watch.look() == .unchanged)
+        try point(to: "2")
+        #expect(watch.look() == .reloaded)
+        #expect(listener.certificates.first?.names == ["version-2.test"])
+    }
+
+    @Test func theReloaderPutsChangesToUseAndSaysSoInMetrics() async throws {
+        let registry = PrometheusRegistry()
+        let listener = try TLSListener(plan, allowsHTTP2: false)
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let watching = Task {
+            await CertificateReloader.watch(
+                [(name: "127.0.0.1:8443", tls: listener)], every: .milliseconds(5), registry: registry, logger: logger)
+        }
+        let exposed = { @Sendable (line: String) in
+            String(decoding: registry.exposition(), as: UTF8.self).contains(line + "\n")
+        }
+        let expiry = { @Sendable (certificate: ServedCertificate?) in
+            "cloakroom_tls_certificate_not_after_timestamp_seconds"
+                + "{file=\"\(plan.certificate.certificateFile)\",listener=\"127.0.0.1:8443\"} "
+                + "\(certificate?.notAfter ?? 0)"
+        }
+        let before = listener.certificates.first
+        try await eventually("the expiry") { exposed(expiry(before)) }
+        try folder.write("nonsense", to: "server.crt")
+        try await eventually("a failure") {
+            exposed("cloakroom_tls_reloads_total{listener=\"127.0.0.1:8443\",outcome=\"failure\"} 1")
+        }
+        try folder.server("server", names: ["new.test"])
+        try await eventually("a reload") { listener.certificates.first?.names == ["new.test"] }
+        try await eventually("the new expiry") { exposed(expiry(listener.certificates.first)) }
+        watching.cancel()
+        await watching.value
+        #expect(exposed("cloakroom_tls_reloads_total{listener=\"127.0.0.1:8443\",outcome=\"success\"} 1"))
+    }
+}

@@ -1,0 +1,93 @@
+import Crypto
+import Foundation
+import NIOSSL
+import SwiftASN1
+import X509
+
+@testable import CloakroomProxy
+
+/// A folder of its own with an authority and the certificates that it signs, for as long as a test needs them.
+final class CertificateFolder: Sendable {
+    struct Pair: Sendable {
+        let certificateFile: String
+        let keyFile: String
+    }
+
+    let path: String
+    private let authorityKey = P256.Signing.PrivateKey()
+    private let authorityName: DistinguishedName
+
+    init(authority: String = "Test Authority") throws {
+        path = NSTemporaryDirectory() + "cloakroom-tls-" + UUID().uuidString
+        authorityName = try DistinguishedName { CommonName(authority) }
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        let certificate = try sign(
+            authorityName, authorityKey.publicKey,
+            until: Date().addingTimeInterval(86_400),
+            extensions: try Certificate.Extensions {
+                Critical(BasicConstraints.isCertificateAuthority(maxPathLength: nil))
+                Critical(KeyUsage(keyCertSign: true))
+            })
+        try write(certificate.serializeAsPEM().pemString, to: "ca.crt")
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
+    /// The authority's own certificate.
+    var authorityFile: String { path + "/ca.crt" }
+
+    /// A server's certificate and key in `<file>.crt` and `<file>.key`, made out to the names.
+    @discardableResult
+    func server(_ file: String, names: [String], commonName: String? = nil) throws -> Pair {
+        try pair(
+            file, subject: try DistinguishedName { CommonName(commonName ?? names.first ?? file) },
+            extensions: try Certificate.Extensions {
+                try ExtendedKeyUsage([.serverAuth])
+                if !names.isEmpty { SubjectAlternativeNames(names.map { .dnsName($0) }) }
+            })
+    }
+
+    /// A client's certificate and key.
+    @discardableResult
+    func client(
+        _ file: String, subject: DistinguishedName? = nil, isExpired: Bool = false,
+        usage: ExtendedKeyUsage.Usage = .clientAuth
+    ) throws -> Pair {
+        let name =
+            try subject
+            ?? DistinguishedName {
+                OrganizationName("Example"); CommonName(file)
+            }
+        return try pair(
+            file, subject: name, until: Date().addingTimeInterval(isExpired ? -60 : 3_600),
+            extensions: try Certificate.Extensions { try ExtendedKeyUsage([usage]) })
+    }
+
+    func write(_ text: String, to name: String) throws {
+        try Data(text.utf8).write(to: URL(fileURLWithPath: path + "/" + name))
+    }
+
+    private func pair(
+        _ file: String, subject: DistinguishedName, until end: Date = Date().addingTimeInterval(3_600),
+        extensions: Certificate.Extensions
+    ) throws -> Pair {
+        let key = P256.Signing.PrivateKey()
+        let certificate = try sign(subject, key.publicKey, until: end, extensions: extensions)
+        try write(certificate.serializeAsPEM().pemString, to: file + ".crt")
+        try write(key.pemRepresentation, to: file + ".key")
+        return Pair(certificateFile: "\(path)/\(file).crt", keyFile: "\(path)/\(file).key")
+    }
+
+    private func sign(
+        _ subject: DistinguishedName, _ key: P256.Signing.PublicKey, until end: Date,
+        extensions: Certificate.Extensions
+    ) throws -> Certificate {
+        try Certificate(
+            version: .v3, serialNumber: Certificate.SerialNumber(), publicKey: Certificate.PublicKey(key),
+            notValidBefore: end.addingTimeInterval(-90_000), notValidAfter: end, issuer: authorityName,
+            subject: subject, signatureAlgorithm: .ecdsaWithSHA256, extensions: extensions,
+            issuerPrivateKey: Certificate.PrivateKey(authorityKey))
+    }
+}

@@ -1,0 +1,36 @@
+import Foundation
+
+/// Handshakes of a TLS library that is not ours.
+enum OpenSSL {
+    /// Runs `openssl s_client` until the server hangs up.
+    /// - Parameter input: What is typed once the server's greeting is there; it should make the server hang up.
+    /// - Returns: Everything that is printed.
+    static func client(port: Int, _ arguments: [String], input: String = "bye\n") async throws -> String {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = ["openssl", "s_client", "-connect", "127.0.0.1:\(port)"] + arguments
+        let (typed, printed) = (Pipe(), Pipe())
+        process.standardInput = typed
+        process.standardOutput = printed
+        process.standardError = printed
+        try process.run()
+        // Reading blocks, so it is done where nobody else waits.
+        let output = await withCheckedContinuation { continuation in
+            DispatchQueue.global().async {
+                var data = Data()
+                var isTyped = false
+                while case let piece = printed.fileHandleForReading.availableData, !piece.isEmpty {
+                    data += piece
+                    if !isTyped, String(decoding: data, as: UTF8.self).contains("protocol=") {
+                        try? typed.fileHandleForWriting.write(contentsOf: Data(input.utf8))
+                        isTyped = true
+                    }
+                }
+                continuation.resume(returning: String(decoding: data, as: UTF8.self))
+            }
+        }
+        try typed.fileHandleForWriting.close()
+        process.waitUntilExit()
+        return output
+    }
+}

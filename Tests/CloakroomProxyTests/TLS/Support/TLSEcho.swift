@@ -1,0 +1,71 @@
+import CloakroomCore
+import NIOCore
+import NIOPosix
+import NIOSSL
+import NIOTLS
+
+@testable import CloakroomProxy
+
+/// A server behind a TLS listener. It says what was agreed on when the handshake is through, sends back what it
+/// receives, and hangs up when a line `bye` comes.
+struct TLSEcho: Sendable {
+    let port: Int
+    let tls: TLSListener
+
+    static func running(
+        _ plan: TLSPlan, allowsHTTP2: Bool = false, _ body: (TLSEcho) async throws -> Void
+    ) async throws {
+        let tls = try TLSListener(plan, allowsHTTP2: allowsHTTP2)
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let handler = try tls.makeHandler()
+                    try channel.pipeline.syncOperations.addHandler(handler)
+                    try channel.pipeline.syncOperations.addHandler(Handler(tls: handler))
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let result: Result<Void, any Error>
+        do {
+            try await body(TLSEcho(port: channel.localAddress?.port ?? 0, tls: tls))
+            result = .success(())
+        } catch {
+            result = .failure(error)
+        }
+        try await channel.close()
+        try result.get()
+    }
+
+    /// The greeting's line about a client's certificate.
+    static func subject(_ text: String) -> String { "subject=\(text)\n" }
+
+    private final class Handler: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        typealias OutboundOut = ByteBuffer
+
+        private let tls: NIOSSLServerHandler
+
+        init(tls: NIOSSLServerHandler) {
+            self.tls = tls
+        }
+
+        func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+            if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent {
+                let subject = tls.peerCertificate.flatMap(ClientCertificate.subject) ?? "none"
+                let text = "protocol=\(negotiated ?? "none")\n" + TLSEcho.subject(subject)
+                context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
+            }
+            context.fireUserInboundEventTriggered(event)
+        }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            let bytes = unwrapInboundIn(data)
+            context.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
+            if String(buffer: bytes).contains("bye\n") { context.close(promise: nil) }
+        }
+
+        func errorCaught(context: ChannelHandlerContext, error: any Error) {
+            context.close(promise: nil)
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("The addresses of a name")
+struct AddressCacheTests {
+    private let second: UInt64 = 1_000_000_000
+    private var cache: AddressCache<String> { AddressCache(interval: 30 * second) }
+
+    @Test("are asked for once, however many want them")
+    func first() {
+        var cache = cache
+        #expect(cache.use(now: 0) == .resolve)
+        #expect(cache.use(now: 1) == .wait)
+        cache.resolved(["a"], now: 2)
+        #expect(cache.use(now: 3) == .use(["a"]))
+    }
+
+    @Test("are asked for again when nobody knew")
+    func unknown() {
+        var cache = cache
+        #expect(cache.use(now: 0) == .resolve)
+        cache.resolved([], now: 1)
+        #expect(cache.use(now: 2) == .resolve)
+    }
+
+    @Test("are renewed in the background once in an interval")
+    func renewed() {
+        var cache = cache
+        _ = cache.use(now: 0)
+        cache.resolved(["a"], now: 0)
+        #expect(cache.use(now: 30 * second - 1) == .use(["a"]))
+        #expect(cache.use(now: 30 * second) == .useAndResolve(["a"]))
+        #expect(cache.use(now: 31 * second) == .use(["a"]))
+        cache.resolved(["b", "c"], now: 32 * second)
+        #expect(cache.use(now: 61 * second) == .use(["b", "c"]))
+        #expect(cache.use(now: 62 * second) == .useAndResolve(["b", "c"]))
+    }
+
+    @Test("stay the old ones if nobody knows any more, for another interval")
+    func failedRenewal() {
+        var cache = cache
+        _ = cache.use(now: 0)
+        cache.resolved(["a"], now: 0)
+        #expect(cache.use(now: 40 * second) == .useAndResolve(["a"]))
+        cache.resolved([], now: 41 * second)
+        #expect(cache.use(now: 42 * second) == .use(["a"]))
+        #expect(cache.use(now: 71 * second) == .useAndResolve(["a"]))
+    }
+
+    @Test("are asked for before they are used if nobody wanted them for long")
+    func forgotten() {
+        var cache = cache
+        _ = cache.use(now: 0)
+        cache.resolved(["a"], now: 0)
+        #expect(cache.use(now: 60 * second) == .resolve)
+        #expect(cache.use(now: 60 * second) == .wait)
+        #expect(cache.addresses == ["a"])
+        cache.resolved([], now: 61 * second)
+        #expect(cache.use(now: 62 * second) == .use(["a"]))
+    }
+
+    @Test("are doubted when none of them took a connection, but not more than once a second")
+    func doubted() {
+        var cache = cache
+        _ = cache.use(now: 0)
+        cache.resolved(["a"], now: 0)
+        cache.doubt(now: second - 1)
+        #expect(cache.use(now: second) == .use(["a"]))
+        cache.doubt(now: second)
+        #expect(cache.use(now: second) == .resolve)
+        cache.resolved(["b"], now: 2 * second)
+        #expect(cache.use(now: 2 * second) == .use(["b"]))
+    }
+
+    @Test("do not mind a clock that is a little behind")
+    func otherClock() {
+        var cache = cache
+        _ = cache.use(now: 100)
+        cache.resolved(["a"], now: 100)
+        #expect(cache.use(now: 99) == .use(["a"]))
+    }
+}

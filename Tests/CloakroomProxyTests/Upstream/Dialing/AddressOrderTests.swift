@@ -1,0 +1,33 @@
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("The order in which addresses are tried")
+struct AddressOrderTests {
+    private func order(_ addresses: [String], turn: Int) -> [String] {
+        AddressOrder.make(addresses, turn: turn) { $0.hasPrefix("6") }
+    }
+
+    @Test("Families alternate, beginning with the address whose turn it is (RFC 8305 §4)")
+    func alternates() {
+        let addresses = ["6a", "6b", "4a", "4b", "4c"]
+        #expect(order(addresses, turn: 0) == ["6a", "4a", "6b", "4b", "4c"])
+        #expect(order(addresses, turn: 1) == ["6b", "4a", "6a", "4b", "4c"])
+        #expect(order(addresses, turn: 2) == ["4a", "6a", "4b", "6b", "4c"])
+        #expect(order(addresses, turn: 4) == ["4c", "6a", "4a", "6b", "4b"])
+        #expect(order(addresses, turn: 5) == order(addresses, turn: 0))
+    }
+
+    @Test("Every address comes first in its turn, and each stands in every order once")
+    func complete() {
+        let addresses = ["4a", "6a", "6b", "4b"]
+        #expect((0..<4).map { order(addresses, turn: $0)[0] } == addresses)
+        for turn in 0..<8 { #expect(order(addresses, turn: turn).sorted() == addresses.sorted()) }
+    }
+
+    @Test("None and one are no order at all")
+    func few() {
+        #expect(order([], turn: 3) == [])
+        #expect(order(["4a"], turn: 3) == ["4a"])
+    }
+}

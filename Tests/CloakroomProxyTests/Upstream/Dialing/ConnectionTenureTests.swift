@@ -1,0 +1,53 @@
+import CloakroomWire
+import NIOCore
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("How long a connection to an upstream is kept")
+struct ConnectionTenureTests {
+    @Test("Without limits it is kept for ever")
+    func unlimited() {
+        var tenure = ConnectionTenure()
+        for _ in 0..<10_000 { tenure.use() }
+        #expect(!tenure.isOver(now: .max - 1))
+    }
+
+    @Test("It is over after so many requests, or at a certain age")
+    func limited() {
+        var tenure = ConnectionTenure(until: 100, requests: 2)
+        tenure.use()
+        #expect(!tenure.isOver(now: 99))
+        #expect(tenure.isOver(now: 100))
+        tenure.use()
+        #expect(tenure.isOver(now: 0))
+    }
+
+    @Test(
+        "The upstream's word about idle connections counts, less its last second (RFC 2068 §19.7.1.1)",
+        arguments: [
+            ("timeout=5", 4), ("timeout=5, max=100", 4), ("max=100, Timeout=60", 59), ("TIMEOUT=2;x", 1),
+            ("timeout=1", 0), ("timeout=0", 0), ("timeout=9999999", 999_998),
+        ])
+    func hint(value: String, seconds: UInt64) throws {
+        let tenure = try read("Keep-Alive: \(value)")
+        #expect(tenure.idleLimit == seconds * 1_000_000_000)
+        #expect(tenure.isOver(now: 0) == (seconds == 0))
+    }
+
+    @Test("What is no such word is passed over", arguments: ["", "timeout", "timeout=", "timeout=x", "max=5", "time=5"])
+    func noHint(value: String) throws {
+        #expect(try read("Keep-Alive: \(value)").idleLimit == .max)
+    }
+
+    private func read(_ line: String) throws -> ConnectionTenure {
+        var bytes = ByteBuffer(string: "HTTP/1.1 200 OK\r\n\(line)\r\nContent-Length: 0\r\n\r\n")
+        var head = ResponseHead()
+        var parser = HeadParser(limits: HeadLimits(head: 4_096, fields: 10, target: 100))
+        let isComplete = try parser.parse(&bytes, into: &head)
+        #expect(isComplete)
+        var tenure = ConnectionTenure()
+        tenure.takeHint(of: head)
+        return tenure
+    }
+}

@@ -1,0 +1,28 @@
+import CloakroomWire
+import NIOCore
+import Testing
+
+@Suite("A trailer section made of lines")
+struct TrailerSectionTests {
+    @Test("says where its fields stand")
+    func fields() throws {
+        let section = try TrailerSection(lines: ByteBuffer(string: "Expires: a\r\ngrpc-status:0 \r\n"))
+        let bytes = section.bytes
+        let texts = section.fields.map { field in
+            [field.nameRange, field.valueRange].map { bytes.getString(at: $0.start, length: $0.count) ?? "?" }
+        }
+        #expect(texts == [["Expires", "a"], ["grpc-status", "0"]])
+    }
+
+    @Test(
+        "RFC 9112 §5: is refused for what would be refused on the wire",
+        arguments: [
+            ("", .trailer), ("\r\n", .trailer), ("A: b", .lineEnd), ("A: b\n", .lineEnd), ("A: b\r", .lineEnd),
+            ("A: b\r\n\r\n", .trailer), ("A: b\r\n\r\nC: d\r\n", .trailer), ("A : b\r\n", .trailer),
+            ("A: b\r\n c\r\n", .trailer), (":path: /\r\n", .trailer), ("A: \u{0}\r\n", .trailer), ("A\r\n", .trailer),
+            ("A: b\rc\r\n", .lineEnd),
+        ] as [(String, WireError)])
+    func refused(lines: String, expected: WireError) {
+        #expect(throws: expected) { try TrailerSection(lines: ByteBuffer(string: lines)) }
+    }
+}

@@ -1,0 +1,71 @@
+import FoundationEssentials
+import FuzzTargets
+import Testing
+
+/// The corpus, and inputs made from it. `CLOAKROOM_FUZZ_SECONDS` gives each target more time than the usual two seconds,
+/// `CLOAKROOM_FUZZ_SEED` other inputs; `CLOAKROOM_FUZZ_INPUT=TARGET:BASE64` tries one input, as a failure names it.
+@Suite("Fuzzing", .serialized)
+struct FuzzTests {
+    @Test("Every input of the corpus holds what its target promises", arguments: FuzzTarget.all)
+    func corpus(_ target: FuzzTarget) throws {
+        let inputs = try Corpus.inputs(of: target)
+        #expect(!inputs.isEmpty)
+        for (name, bytes) in inputs {
+            if let violation = violation(of: target, bytes) { Issue.record("\(name): \(violation)") }
+        }
+    }
+
+    @Test("Every folder of the corpus belongs to a target")
+    func folders() throws {
+        #expect(try Corpus.folders() == FuzzTarget.all.map(\.name).sorted())
+    }
+
+    @Test("Inputs made from the corpus hold it too, for a while", arguments: FuzzTarget.all)
+    func mutations(_ target: FuzzTarget) throws {
+        let settings = FuzzSettings.current
+        let corpus = try Corpus.inputs(of: target).map(\.bytes)
+        let mutations = Mutations(of: corpus, words: target.words, seed: settings.seed)
+        let trial = try Trial(of: target)
+        let start = ContinuousClock.now
+        var turn: UInt64 = 0
+        while ContinuousClock.now - start < settings.duration {
+            let bytes = mutations.input(turn)
+            trial.begin(bytes)
+            if let violation = violation(of: target, bytes) {
+                Issue.record("seed \(settings.seed), turn \(turn): \(violation)\n\(FuzzSettings.replay(target, bytes))")
+                break
+            }
+            turn += 1
+        }
+        trial.end()
+        print("fuzzing \(target.name): \(turn) inputs in \(settings.duration), seed \(settings.seed)")
+        #expect(turn > 0)
+    }
+
+    @Test("The input that the environment names", .enabled(if: FuzzSettings.current.input != nil))
+    func replay() throws {
+        let (target, bytes) = try #require(FuzzSettings.current.input)
+        let found = violation(of: target, bytes)
+        #expect(found == nil)
+    }
+
+    @Test("The same seed makes the same inputs, another one others")
+    func determinism() {
+        let corpus = [Array("GET / HTTP/1.1".utf8), Array("POST".utf8)]
+        func inputs(_ seed: UInt64) -> [[UInt8]] {
+            let mutations = Mutations(of: corpus, words: [Array("a".utf8)], seed: seed)
+            return (0..<50).map(mutations.input)
+        }
+        #expect(inputs(1) == inputs(1))
+        #expect(inputs(1) != inputs(2))
+    }
+
+    private func violation(of target: FuzzTarget, _ bytes: [UInt8]) -> String? {
+        do throws(Violation) {
+            try target.check(bytes)
+            return nil
+        } catch {
+            return "\(target.name): \(error)"
+        }
+    }
+}

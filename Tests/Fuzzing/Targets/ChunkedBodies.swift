@@ -1,0 +1,173 @@
+import CloakroomCore
+import CloakroomWire
+import NIOCore
+
+extension FuzzTarget {
+    /// One body in the chunked coding (RFC 9112 §7.1), read by the decoder and, plainly, once more.
+    static let chunks = FuzzTarget(
+        "chunks",
+        words: [
+            "\r\n", "\r", "\n", "0\r\n\r\n", "0\r\n", "1\r\na\r\n", ";a=b", ";a=\"b\"", "A: b\r\n", ":", " ", "\t", "+",
+            "0x",
+            "ffffffffffffffff", "7fffffffffffffff", "0000000000000000", "Content-Length: 1\r\n", "X-API-TOKEN: a\r\n",
+        ]
+    ) { bytes throws(Violation) in
+        let whole = ChunkedReading(bytes, pieces: [bytes.count])
+        for pieces in [Pieces.single(in: bytes), Pieces.random(in: bytes), Pieces.random(in: bytes, turn: 1)] {
+            try require(
+                ChunkedReading(bytes, pieces: pieces) == whole, "read differently when cut at \(pieces.prefix(16))")
+        }
+        let plain = PlainChunks(bytes)
+        switch plain.end {
+        case .refused: try require(whole.error != nil, "should have been refused")
+        case .incomplete: try require(whole.error == nil && !whole.isComplete, "is not complete")
+        case .complete(let count):
+            // What is read plainly has no limits of its own.
+            if whole.error == .chunkExtension || whole.error == .trailer { return }
+            try require(
+                whole.error == nil && whole.isComplete, "should have been accepted: \(String(describing: whole.error))")
+            try require(whole.leftover == Array(bytes[count...]), "another end was found")
+            try require(whole.body == plain.body, "the body was read differently")
+            try require(
+                whole.trailers.map { Array($0.bytes.readableBytesView) } ?? [] == plain.trailers,
+                "the trailers were read differently")
+        }
+        if let section = whole.trailers {
+            try MessageChecks.checkTrailers(section, policy: TrailerPolicy(injectable: Forbidden.injectable))
+        }
+    }
+}
+
+/// What the decoder makes of the bytes.
+private struct ChunkedReading: Equatable {
+    var body: [UInt8] = []
+    var trailers: TrailerSection?
+    var isComplete = false
+    var error: WireError?
+    var leftover: [UInt8] = []
+
+    init(_ bytes: [UInt8], pieces: [Int]) {
+        var decoder = BodyDecoder(.chunked)
+        var buffer = ByteBuffer()
+        var start = 0
+        for end in pieces where error == nil {
+            buffer.writeBytes(bytes[start..<end])
+            start = end
+            do throws(WireError) {
+                while !isComplete, try step(&decoder, &buffer) {}
+            } catch {
+                self.error = error
+            }
+        }
+        if error == nil { leftover = Array(buffer.readableBytesView) }
+    }
+
+    private mutating func step(_ decoder: inout BodyDecoder, _ buffer: inout ByteBuffer) throws(WireError) -> Bool {
+        switch try decoder.next(&buffer) {
+        case .data(let piece): body += piece.readableBytesView
+        case .needsMore: return false
+        case .end:
+            isComplete = true
+            trailers = decoder.takeTrailers()
+        }
+        return true
+    }
+}
+
+/// The chunked coding read in the plainest way: all bytes at hand, line by line.
+private struct PlainChunks {
+    enum End {
+        case complete(Int)
+        case incomplete
+        case refused
+    }
+
+    private(set) var body: [UInt8] = []
+    private(set) var trailers: [UInt8] = []
+    private(set) var end = End.incomplete
+    private let bytes: [UInt8]
+    private var index = 0
+
+    init(_ bytes: [UInt8]) {
+        self.bytes = bytes
+        while readChunk() {}
+    }
+
+    /// - Returns: Whether there is another chunk.
+    private mutating func readChunk() -> Bool {
+        guard let line = line(isFit: Self.isBeginOfSizeLine) else { return false }
+        let digits = line.prefix { $0 != UInt8(ascii: ";") }
+        guard let size = Int(String(decoding: digits, as: UTF8.self), radix: 16) else {
+            end = .refused
+            return false
+        }
+        if size == 0 {
+            readTrailers()
+            return false
+        }
+        guard bytes.count - index >= size else {
+            body += bytes[index...]
+            index = bytes.count
+            return false
+        }
+        body += bytes[index..<(index + size)]
+        index += size
+        let behind = Array(bytes[index...].prefix(2))
+        if behind != Array([0x0d, 0x0a].prefix(behind.count)) { end = .refused }
+        guard behind == [0x0d, 0x0a] else { return false }
+        index += 2
+        return true
+    }
+
+    private mutating func readTrailers() {
+        let start = index
+        while let line = line(isFit: Self.isBeginOfTrailer) {
+            if line.isEmpty {
+                trailers = Array(bytes[start..<(index - 2)])
+                end = .complete(index)
+                return
+            }
+        }
+    }
+
+    /// Takes a line and its end; without one it decides whether one could still become fit.
+    private mutating func line(isFit: (ArraySlice<UInt8>, Bool) -> Bool) -> ArraySlice<UInt8>? {
+        let rest = bytes[index...]
+        let line = rest.prefix { $0 != 0x0d && $0 != 0x0a }
+        let lineEnd = rest.dropFirst(line.count).prefix(2)
+        let isWhole = !lineEnd.isEmpty
+        let isEnded = lineEnd.elementsEqual([0x0d, 0x0a])
+        guard isFit(line, isWhole), isEnded || lineEnd.isEmpty || lineEnd.elementsEqual([0x0d]) else {
+            end = .refused
+            return nil
+        }
+        guard isEnded else { return nil }
+        index += line.count + 2
+        return line
+    }
+
+    private static func isBeginOfSizeLine(_ line: ArraySlice<UInt8>, isWhole: Bool) -> Bool {
+        let digits = line.prefix { $0 != UInt8(ascii: ";") }
+        let extensions = line.dropFirst(digits.count)
+        guard digits.allSatisfy(isHexadecimal), digits.count <= 16, !isWhole && extensions.isEmpty || !digits.isEmpty
+        else { return false }
+        if !digits.isEmpty, Int(String(decoding: digits, as: UTF8.self), radix: 16) == nil { return false }
+        return extensions.allSatisfy(isText)
+    }
+
+    private static func isBeginOfTrailer(_ line: ArraySlice<UInt8>, isWhole: Bool) -> Bool {
+        if line.isEmpty { return true }
+        let name = line.prefix { $0 != UInt8(ascii: ":") }
+        guard !name.isEmpty, name.allSatisfy(PlainHead.isToken) else { return false }
+        if isWhole, name.count == line.count { return false }
+        return line.dropFirst(name.count).allSatisfy(isText)
+    }
+
+    private static func isHexadecimal(_ byte: UInt8) -> Bool {
+        "0123456789abcdefABCDEF".utf8.contains(byte)
+    }
+
+    private static func isText(_ byte: UInt8) -> Bool {
+        byte >= 0x20 && byte != 0x7f || byte == 0x09
+    }
+}

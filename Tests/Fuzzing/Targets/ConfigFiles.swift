@@ -1,0 +1,60 @@
+import CloakroomConfig
+import FoundationEssentials
+
+extension FuzzTarget {
+    /// A configuration file: whatever stands in it gives a plan or mistakes that say where they are.
+    static let config = FuzzTarget(
+        "config",
+        words: [
+            "\n", "  ", "- ", ": ", "{", "}", "[", "]", "&a ", "*a", "<<: ", "\"", "'", "|", ">", "#", "~", "null",
+            "true",
+            "!!binary ", "---\n", "...\n", "%YAML 1.2\n", "\t", "\u{0}", "é", "-1", "0", "99999999999999999999", "1e9",
+            "15m",
+            "10MiB", "listeners:", "upstreams:", "routes:", "session:", "limits:", "path: /a/{b}", "methods: [GET]",
+            "apiToken: { value: a }", "targets: [\"http://127.0.0.1:1\"]",
+        ]
+    ) { bytes throws(Violation) in
+        guard let file = ConfigFile(bytes) else { throw Violation("no file can be written") }
+        let first = file.load()
+        let second = file.load()
+        try require(first.problems.map(\.description) == second.problems.map(\.description), "loaded differently twice")
+        try require(first.values == second.values, "other values are in effect when loaded twice")
+        let lineCount = bytes.split(separator: 0x0a, omittingEmptySubsequences: false).count
+        for problem in first.problems {
+            try require(!problem.message.isEmpty && !problem.source.isEmpty, "a mistake that says nothing")
+            try require(
+                !problem.description.utf8.contains { $0 < 0x20 }, "a mistake of several lines: \(problem.description)")
+            // YAML knows line breaks besides LF, at most one in two bytes.
+            try require(
+                (problem.line ?? 1) >= 1 && (problem.line ?? 1) <= max(lineCount, bytes.count) + 1,
+                "a line that is none")
+            try require((problem.column ?? 1) >= 1, "a column that is none")
+        }
+        for value in first.values where value.key.hasSuffix("apiToken.value") && value.origin != "default" {
+            try require(value.value == "<redacted>", "a secret is shown as \(value.key)")
+        }
+    }
+}
+
+/// A file of the process's own; removed when it is let go of.
+private struct ConfigFile: ~Copyable {
+    private let path: String
+
+    init?(_ bytes: [UInt8]) {
+        let name = "cloakroom-fuzz-\(ProcessInfo.processInfo.processIdentifier)-\(UInt64.random(in: 0...(.max)))"
+        path = FileManager.default.temporaryDirectory.appendingPathComponent(name).path
+        guard FileManager.default.createFile(atPath: path, contents: Data(bytes)) else { return nil }
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
+    func load() -> (problems: [ConfigProblem], values: [EffectiveValue]) {
+        do throws(ConfigProblems) {
+            return ([], try loadConfig(ConfigSources(file: path)).values)
+        } catch {
+            return (error.problems, [])
+        }
+    }
+}

@@ -1,0 +1,21 @@
+/// Ways to cut an input, the same ones each time it comes: an input that finds something finds it again.
+enum Pieces {
+    /// The offsets where pieces end, in ascending order; the last is that of the end.
+    static func random(in bytes: [UInt8], turn: UInt64 = 0) -> [Int] {
+        guard bytes.count > 1 else { return [bytes.count] }
+        var generator = SeededGenerator(seed: hash(bytes) &+ turn)
+        let count = Int.random(in: 1...8, using: &generator)
+        let cuts = (0..<count).map { _ in Int.random(in: 1..<bytes.count, using: &generator) }
+        return cuts.sorted() + [bytes.count]
+    }
+
+    /// Every byte by itself. Of a long input only the first bytes: lines that are not done are read again with each.
+    static func single(in bytes: [UInt8]) -> [Int] {
+        Array(bytes.indices.prefix(2_048)) + [bytes.count]
+    }
+
+    /// FNV-1a.
+    private static func hash(_ bytes: [UInt8]) -> UInt64 {
+        bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+    }
+}

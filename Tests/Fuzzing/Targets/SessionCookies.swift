@@ -1,0 +1,96 @@
+import CloakroomCore
+import CloakroomWire
+import NIOCore
+
+extension FuzzTarget {
+    /// The values of `Cookie` fields, one a line, and `Set-Cookie` values (RFC 6265 §4.2).
+    static let cookies = FuzzTarget(
+        "cookies",
+        words: [
+            "__Host-cloakroom=", "__Host-cloakroom", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+            "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE", ";", "; ", "=", " ", "\t", "\n", ",", "\"", "a=b",
+        ]
+    ) { bytes throws(Violation) in
+        let values = bytes.split(separator: 0x0a, omittingEmptySubsequences: false).prefix(50).map(Array.init)
+        guard let head = CookieChecks.head(values) else { return }
+        let cookie = SessionCookie(CookiePlan())
+        let ours = values.flatMap(CookieChecks.pairs).filter { $0.name == CookieChecks.name }.map(\.value)
+        switch cookie.read(head) {
+        case .absent: try require(ours.isEmpty, "our cookie is there, and was not seen")
+        case .unusable:
+            try require(!ours.isEmpty, "there is nothing of our cookie's name")
+            let distinct = Set(ours)
+            try require(
+                distinct.count > 1 || distinct.contains { $0.count != 43 || !CookieChecks.isTicket($0) },
+                "one ticket was refused")
+        case .ticket(let ticket):
+            try require(Set(ours) == [Array(ticket.cookieValue.utf8)], "another ticket was read than stands there")
+            try require(
+                cookie.isSet(by: Array(cookie.setting(ticket).utf8).span), "what sets our cookie is not known to do so")
+        }
+        try CookieChecks.checkOthers(head, values, cookie)
+        for value in values where String(decoding: value, as: UTF8.self).hasPrefix("__Host-cloakroom=") {
+            try require(cookie.isSet(by: value.span), "what sets our cookie is not seen")
+        }
+    }
+}
+
+private enum CookieChecks {
+    static let name = Array("__Host-cloakroom".utf8)
+
+    static func head(_ values: [[UInt8]]) -> RequestHead? {
+        var buffer = ByteBuffer(string: "GET / HTTP/1.1\r\n")
+        for value in values {
+            buffer.writeString("Cookie: ")
+            buffer.writeBytes(value)
+            buffer.writeString("\r\n")
+        }
+        buffer.writeString("\r\n")
+        var parser = HeadParser(limits: HeadLimits(head: 65_535))
+        var head = RequestHead()
+        guard let isComplete = try? parser.parse(&buffer, into: &head), isComplete, buffer.readableBytes == 0 else {
+            return nil
+        }
+        return head
+    }
+
+    /// The pairs of a value, read plainly. A pair without equals sign has no value.
+    static func pairs(_ value: [UInt8]) -> [(name: [UInt8], value: [UInt8])] {
+        value.split(separator: UInt8(ascii: ";")).map { PlainHead.trimmed($0) }.filter { !$0.isEmpty }.map { pair in
+            guard let equals = pair.firstIndex(of: UInt8(ascii: "=")) else { return (pair, []) }
+            return (PlainHead.trimmed(pair[..<equals]), PlainHead.trimmed(pair[(equals + 1)...]))
+        }
+    }
+
+    /// 32 bytes in base64url: the last of 43 characters carries only four bits.
+    static func isTicket(_ value: [UInt8]) -> Bool {
+        let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+        guard let last = value.last.flatMap({ alphabet.firstIndex(of: $0) }) else { return false }
+        return value.allSatisfy(alphabet.contains) && last.isMultiple(of: 4)
+    }
+
+    /// What goes on holds all other pairs, in their order, and ours not.
+    static func checkOthers(_ head: RequestHead, _ values: [[UInt8]], _ cookie: SessionCookie) throws(Violation) {
+        var buffer = ByteBuffer()
+        var hasWritten = false
+        for field in head.fields {
+            hasWritten = cookie.writeOthers(
+                of: field, from: head.bytes.readableBytesUInt8Span, into: &buffer, hasWritten: hasWritten)
+        }
+        try require(hasWritten == (buffer.readableBytes > 0), "writing is not told")
+        let expected = values.flatMap(pairs).filter { $0.name != name }
+        guard hasWritten else {
+            try require(expected.isEmpty, "other cookies got lost")
+            return
+        }
+        try require(buffer.readString(length: 8) == "Cookie: ", "what goes on is no Cookie field")
+        let line = Array(buffer.readableBytesView)
+        let kept = pairs(line)
+        try require(
+            kept.count == expected.count
+                && zip(kept, expected).allSatisfy { $0.name == $1.name && $0.value == $1.value },
+            "other cookies were changed")
+        guard let again = Self.head([line]) else { throw Violation("the Cookie field that goes on is refused") }
+        try require(cookie.read(again) == .absent, "our cookie goes on")
+    }
+}

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Fuzzes one target with libFuzzer, which follows what the code does with an input and so gets further than mutations by
+# chance. Builds in a scratch path of its own. New inputs are kept outside the repository; add what is worth it to
+# Tests/Fuzzing/Corpus/TARGET. An input that finds something is written to a file whose name is printed.
+#
+# usage: Tests/Fuzzing/libfuzzer.sh TARGET SECONDS [LIBFUZZER-OPTION...]
+#        CLOAKROOM_FUZZ_SCRATCH   where to build and to keep inputs; .build-fuzz by default
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+target=${1:?usage: Tests/Fuzzing/libfuzzer.sh TARGET SECONDS [LIBFUZZER-OPTION...]}
+seconds=${2:?usage: Tests/Fuzzing/libfuzzer.sh TARGET SECONDS [LIBFUZZER-OPTION...]}
+shift 2
+scratch=${CLOAKROOM_FUZZ_SCRATCH:-.build-fuzz}
+seeds=Tests/Fuzzing/Corpus/$target
+[[ -d $seeds ]] || {
+    echo "libfuzzer.sh: there is no corpus $seeds" >&2
+    exit 2
+}
+
+export CLOAKROOM_LIBFUZZER=1 CLOAKROOM_FUZZ_TARGET=$target
+build=(swift build --configuration release --scratch-path "$scratch" --sanitize fuzzer --product cloakroom-fuzz)
+"${build[@]}"
+binary=$("${build[@]}" --show-bin-path)/cloakroom-fuzz
+
+mkdir -p "$scratch/fuzz/$target" "$scratch/fuzz/found"
+exec "$binary" -max_total_time="$seconds" -max_len=4096 -timeout=10 -print_final_stats=1 \
+    -artifact_prefix="$scratch/fuzz/found/$target-" "$@" "$scratch/fuzz/$target" "$seeds"
