@@ -116,6 +116,7 @@ class Connection:
         self.uncredited = 0
         self.goaway = None
         self.is_ended = False
+        self.is_writable = True
         self.failure = None
         own = setting(HEADER_TABLE_SIZE, 0) + setting(ENABLE_PUSH, 0) + setting(INITIAL_WINDOW, window)
         self.unsent += PREFACE + frame(SETTINGS, 0, 0, own)
@@ -163,6 +164,9 @@ class Connection:
     # Writing
 
     def write(self):
+        if not self.is_writable:
+            self.unsent.clear()
+            return False
         if len(self.unsent) < 65_536:
             self.add_bodies()
         if not self.unsent:
@@ -172,7 +176,9 @@ class Connection:
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
             return False
         except OSError as error:
-            self.end(error)
+            # What the peer said before it closed may still be there to be read: the last GOAWAY above all.
+            self.failure, self.is_writable = error, False
+            self.unsent.clear()
             return False
         del self.unsent[:count]
         return True
@@ -235,7 +241,7 @@ class Connection:
 
     def end(self, error):
         self.is_ended = True
-        self.failure = error
+        self.failure = self.failure or error
 
     def handle(self, kind, flags, identifier, payload):
         stream = self.streams.get(identifier)

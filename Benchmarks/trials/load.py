@@ -115,7 +115,7 @@ class Load:
             self.counts["stream refused"] += 1
             self.retried.append(target)
         else:
-            end = f"status {stream.status}, reset {stream.reset}, GOAWAY {connection.goaway}, ended {connection.is_ended}"
+            end = f"status {stream.status}, reset {stream.reset}, GOAWAY {connection.goaway}, ended {connection.is_ended} {connection.failure!r}"
             self.failures.append(f"{target} on HTTP/2: {end}")
 
     def summary(self):

@@ -30,6 +30,7 @@ import Testing
         let excluded = [
             "tls:", "certificateFile:", "keyFile:", "minimumVersion:", "valueFile:", "name: __Host-",
             "moreCertificates:", "- certificateFile:", "cipherSuites:", "clientCertificates:", "caFile:", "mode:",
+            "serverName:",
         ]
         let yaml = try String(contentsOfFile: file, encoding: .utf8).split(
             separator: "\n", omittingEmptySubsequences: false

@@ -17,7 +17,7 @@ struct TrailerSectionTests {
     @Test(
         "RFC 9112 §5: is refused for what would be refused on the wire",
         arguments: [
-            ("", .trailer), ("\r\n", .trailer), ("A: b", .lineEnd), ("A: b\n", .lineEnd), ("A: b\r", .lineEnd),
+            ("", .trailer), ("\r\n", .trailer), ("A: b", .trailer), ("A: b\n", .lineEnd), ("A: b\r", .lineEnd),
             ("A: b\r\n\r\n", .trailer), ("A: b\r\n\r\nC: d\r\n", .trailer), ("A : b\r\n", .trailer),
             ("A: b\r\n c\r\n", .trailer), (":path: /\r\n", .trailer), ("A: \u{0}\r\n", .trailer), ("A\r\n", .trailer),
             ("A: b\rc\r\n", .lineEnd),

@@ -50,7 +50,8 @@ extension Exchange {
 
     /// Both sides of the tunnel have ended.
     func finishTunnel() {
-        cancelUpstream()
+        upstream?.finishTunnel()
+        upstream = nil
         downstream?.writeEnd(trailers: nil)
         downstream?.flush()
         finish(errorType: nil)
@@ -74,8 +75,10 @@ extension Exchange {
     func watchSilence() {
         let now = context.now
         let deadline = now &+ context.timeouts.tunnelIdle
+        // However much is said, the session is looked at in time.
+        if silenceDeadline == nil { sessionDeadline = now &+ Self.sessionInterval }
         silenceDeadline = deadline
-        downstream?.setDeadline(isSessionWatched ? min(deadline, now &+ Self.sessionInterval) : deadline)
+        downstream?.setDeadline(isSessionWatched ? min(deadline, sessionDeadline) : deadline)
     }
 
     /// Looks at an endless answer: whether its session still lives, and whether it was silent for too long.
@@ -87,11 +90,20 @@ extension Exchange {
             return true
         }
         guard silenceDeadline > now else { return false }
-        downstream?.setDeadline(min(silenceDeadline, now &+ Self.sessionInterval))
+        sessionDeadline = now &+ Self.sessionInterval
+        downstream?.setDeadline(isSessionWatched ? min(silenceDeadline, sessionDeadline) : silenceDeadline)
         return true
     }
 
     private var isSessionWatched: Bool { permit?.hasSession == true }
+
+    /// Asking for a tunnel is not having one: the upstream may have answered in another way.
+    private var isTunnel: Bool {
+        switch machine.state {
+        case .tunnelling, .tunnelEnding: true
+        default: false
+        }
+    }
 
     private func hasSessionEnded(at now: UInt64) -> Bool {
         guard let ticket else { return true }
@@ -106,7 +118,7 @@ extension Exchange {
     /// Ends what has no end of its own. Both sides of a WebSocket are told why, where they can be; an event stream is cut.
     private func endTunnel(_ code: WebSocketClose.Code) {
         let error: ExchangeError = code == .goingAway ? .draining : .sessionEnded
-        guard tunnel != .none, let downstream else { return cut(error) }
+        guard isTunnel, let downstream else { return cut(error) }
         if toClient.isAtBoundary, machine.isRelaying {
             downstream.writeBody(WebSocketClose.frame(code, mask: nil))
         }

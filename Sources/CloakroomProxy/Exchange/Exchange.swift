@@ -42,6 +42,8 @@ final class Exchange: Equatable {
     var tunnel = TunnelRequest.none
     /// Set while the answer has no end of its own, an event stream or a tunnel: when it has been silent for too long.
     var silenceDeadline: UInt64?
+    /// When the session of such an answer is looked at next.
+    var sessionDeadline: UInt64 = 0
     /// Where the frames of a WebSocket end, in both directions.
     var toClient = WebSocketFrameScan()
     var toUpstream = WebSocketFrameScan()

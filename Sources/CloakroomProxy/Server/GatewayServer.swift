@@ -108,7 +108,7 @@ public final class GatewayServer: Service {
     ) async throws -> [ListeningSocket] {
         var sockets: [ListeningSocket] = []
         do {
-            for listener in listeners { sockets.append(try await listener.bind(on: group)) }
+            for listener in listeners { sockets.append(try await listener.bind(on: group, beside: sockets)) }
         } catch {
             for socket in sockets { try? await socket.channel.close() }
             throw error

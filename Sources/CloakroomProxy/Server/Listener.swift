@@ -38,8 +38,11 @@ struct Listener {
 
     /// Begins to listen. The address can be shared with other gateways of the same user, so that a new one can stand
     /// before the old one goes; see ``Handover``.
+    /// - Parameter others: What this gateway listens on already: it does not share an address with itself.
     /// - Throws: ``ListenerError`` which names the address.
-    func bind(on group: MultiThreadedEventLoopGroup) async throws -> ListeningSocket {
+    func bind(
+        on group: MultiThreadedEventLoopGroup, beside others: [ListeningSocket]
+    ) async throws -> ListeningSocket {
         let loops = self.loops
         let limit = self.limit
         let setup = self.setup
@@ -65,8 +68,16 @@ struct Listener {
             }
         do {
             let address = try SocketAddress.makeAddressResolvingHost(plan.address.host, port: plan.address.port)
+            if others.contains(where: { $0.channel.localAddress == address }) {
+                throw IOError(errnoCode: EADDRINUSE, reason: "bind")
+            }
             let predecessors = ReuseportGroup.members(at: address)
             let channel = try await bootstrap.bind(to: address).get()
+            if !predecessors.isEmpty {
+                logger.notice(
+                    "another gateway listens on this address too, and gets its share of connections until it stops",
+                    metadata: ["address": "\(plan.address)"])
+            }
             return ListeningSocket(channel: channel, predecessors: predecessors)
         } catch {
             throw ListenerError(

@@ -109,18 +109,32 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     /// Sends what has been written.
     func flush() {
         guard let handlerContext else { return }
-        if outbound.readableBytes > 0 {
-            handlerContext.writeAndFlush(wrapOutboundOut(outbound), promise: nil)
-            outbound.clear()
-        } else {
-            handlerContext.flush()
-        }
+        guard outbound.readableBytes > 0 else { return handlerContext.flush() }
+        // Sending may call back in here, so what is being sent must be gone from the buffer by then.
+        var bytes = ByteBuffer()
+        swap(&bytes, &outbound)
+        handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
+        guard outbound.readableBytes == 0 else { return }
+        bytes.clear()
+        outbound = bytes
     }
 
     /// The client's side of a tunnel has ended.
     func closeOutput() {
         flush()
-        handlerContext?.close(mode: .output, promise: nil)
+        handlerContext?.whenSent { $0.close(mode: .output, promise: nil) }
+    }
+
+    /// Both sides of a tunnel have ended: closes the connection once everything is sent.
+    func finishTunnel() {
+        guard phase == .leased else { return }
+        exchange = nil
+        phase = .closed
+        reading = .nothing
+        flush()
+        deadline = context.now &+ context.timeouts.bodyIdle
+        pool.discardLeased()
+        handlerContext?.whenSent { $0.close(promise: nil) }
     }
 
     /// Stops or goes on reading, as fast as the client takes it.
@@ -234,7 +248,8 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     // MARK: - Deadlines and drain
 
     func deadlineExpired(now: UInt64) {
-        if phase == .idle { closeIdle() }
+        // Closed but for what is still to be sent: nobody takes it.
+        if phase == .idle { closeIdle() } else if phase == .closed { handlerContext?.close(promise: nil) }
     }
 
     func drain() {}

@@ -34,6 +34,10 @@ struct UpstreamRequestWriter {
             buffer.writeStaticString("\r\n")
         }
         writeUpgrade(into: &buffer)
+        if exchange.marks.acceptsTrailers, exchange.tunnel == .none {
+            // Of this hop, so said anew (RFC 9110 §10.1.4).
+            buffer.writeStaticString("TE: trailers\r\nConnection: TE\r\n")
+        }
         if case .value(let left) = exchange.marks.maxForwards, left > 0 {
             buffer.writeString("Max-Forwards: \(left - 1)\r\n")
         }

@@ -227,7 +227,8 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
                 + " (write https:// targets, or leave it out)"),
         MistakeCase(
             "[\"http://127.0.0.1:9000\"]", "[\"https://a\"]\n    tls: { verify: false }",
-            "6:12: upstreams.api.tls.verify: there is no such key (leave it out)"),
+            "6:12: upstreams.api.tls.verify: there is no such key"
+                + " (write one of: caFile, certificateFile, keyFile, serverName)"),
         MistakeCase(
             "[\"http://127.0.0.1:9000\"]", "[\"http://a\"]\n    resolveInterval: 100ms",
             "6:22: upstreams.api.resolveInterval: 100ms is out of range (write 1s to 1d)"),

@@ -103,4 +103,17 @@ struct DrainTests {
             #expect(error?.description.hasPrefix("cannot listen on 127.0.0.1:\(port)") == true)
         }
     }
+
+    @Test("Two listeners of one gateway do not share an address")
+    func sameAddressTwice() async throws {
+        // A port that was free a moment ago.
+        let port = try await GatewaySetup().run(\.port)
+        let setup = GatewaySetup().plan { plan in
+            plan.listeners = ["127.0.0.1", "127.0.0.1"].map {
+                ListenerPlan(address: HostAndPort(host: $0, port: port))
+            }
+        }
+        let error = await #expect(throws: ListenerError.self) { try await setup.run { _ in } }
+        #expect(error?.description.contains("Address already in use") == true)
+    }
 }

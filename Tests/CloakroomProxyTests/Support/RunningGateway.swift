@@ -50,6 +50,8 @@ struct GatewaySetup: Sendable {
     var endpoints: any OwnEndpoints = FakeEndpoints()
     var settings: TelemetrySettings
     var tracer: (any Tracer)?
+    var resolver = HostResolver.system
+    var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
     /// The n-th upstream connection follows the n-th script.
     var scripts: [[ScriptedUpstream.Step]]
     /// Where the upstream is, if it is not the scripted one.
@@ -84,8 +86,8 @@ struct GatewaySetup: Sendable {
             let telemetry = GatewayTelemetry(settings: settings)
             defer { telemetry.shutdown() }
             let tables = try GatewayTables(
-                plan: plan, sessions: sessions, ownEndpoints: endpoints, telemetry: telemetry, tracer: tracer)
-            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+                plan: plan, sessions: sessions, ownEndpoints: endpoints, telemetry: telemetry, tracer: tracer,
+                logger: logger, resolver: resolver)
             let box = PortBox()
             let server = GatewayServer(tables: tables, logger: logger) { listeners in
                 box.ports.withLock { $0 = listeners.map(\.address.port) }

@@ -1,5 +1,6 @@
 import NIOCore
 import NIOPosix
+import NIOSSL
 import Synchronization
 
 /// A server that follows a script on each connection and remembers every byte it was sent.
@@ -22,6 +23,8 @@ final class ScriptedUpstream: Sendable {
         case reading(Bool)
         /// Closes the connection.
         case close
+        /// Closes the connection below TLS, so that its other end is not told.
+        case cut
         /// Goes back to the first step.
         case again
     }
@@ -106,18 +109,24 @@ final class ScriptedUpstream: Sendable {
 
     /// Listens on a free port of loopback for as long as `body` takes. The n-th connection follows the n-th script, all
     /// further ones the last.
+    /// - Parameters:
+    ///   - place: Where it listens, if not on a free port of loopback.
+    ///   - tls: Speaks TLS with this.
     static func run<R: Sendable>(
-        _ scripts: [[Step]], body: (_ port: Int, _ upstream: ScriptedUpstream) async throws -> R
+        _ scripts: [[Step]], at place: SocketAddress? = nil, tls: NIOSSLContext? = nil,
+        body: (_ port: Int, _ upstream: ScriptedUpstream) async throws -> R
     ) async throws -> R {
         let upstream = ScriptedUpstream(scripts)
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    // A socket of this machine has no such option.
+                    try? channel.syncOptions?.setOption(.tcpOption(.tcp_nodelay), value: 1)
+                    if let tls { try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls)) }
                     try channel.pipeline.syncOperations.addHandler(ScriptHandler(upstream, channel))
                 }
             }
-            .bind(host: "127.0.0.1", port: 0).get()
+            .bind(to: place ?? SocketAddress(ipAddress: "127.0.0.1", port: 0)).get()
         let result: Result<R, any Error>
         do {
             result = .success(try await body(server.localAddress?.port ?? 0, upstream))
@@ -183,12 +192,20 @@ private final class ScriptHandler: ChannelInboundHandler {
             case .wait(let gate): pause(until: gate)
             case .reading(let isReading): try? channel.syncOptions?.setOption(.autoRead, value: isReading)
             case .close: channel.close(promise: nil)
+            case .cut: cut()
             case .again:
                 next = 0
                 continue
             }
             next += 1
         }
+    }
+
+    private func cut() {
+        guard let tls = try? channel.pipeline.syncOperations.context(handlerType: NIOSSLServerHandler.self) else {
+            return channel.close(promise: nil)
+        }
+        tls.close(promise: nil)
     }
 
     private func pause(until gate: Gate) {

@@ -57,6 +57,25 @@ import Testing
         }
     }
 
+    @Test(arguments: [false, true])
+    func keysMayBeOfDifferentKinds(isRSADefault: Bool) async throws {
+        let rsa = CertificatePlan(certificateFile: folder.path + "/rsa.crt", keyFile: folder.path + "/rsa.key")
+        try OpenSSL.makeRSACertificate(
+            name: "rsa.test", certificateFile: rsa.certificateFile, keyFile: rsa.keyFile)
+        var plan = plan
+        plan.moreCertificates = [isRSADefault ? plan.certificate : rsa]
+        if isRSADefault { plan.certificate = rsa }
+        try await TLSEcho.running(plan) { server in
+            for name in ["rsa.test", "default.test"] {
+                for version in ["-tls1_2", "-tls1_3"] {
+                    let output = try await OpenSSL.client(port: server.port, [version, "-servername", name])
+                    #expect(output.contains("subject=CN = \(name)"), "\(output)")
+                    #expect(output.contains("protocol=none"), "\(output)")
+                }
+            }
+        }
+    }
+
     @Test func aCertificateThatNobodyCouldAskForIsRefused() throws {
         let nameless = try folder.server("nameless", names: [])
         var plan = plan

@@ -1,6 +1,5 @@
 import Foundation
 import FuzzTargets
-import Testing
 
 /// What the environment says about how to fuzz.
 struct FuzzSettings {
@@ -29,9 +28,4 @@ struct FuzzSettings {
     static func replay(_ target: FuzzTarget, _ bytes: [UInt8]) -> String {
         "CLOAKROOM_FUZZ_INPUT=\(target.name):\(Data(bytes).base64EncodedString()) swift test --filter FuzzTests"
     }
-}
-
-extension FuzzTarget: CustomTestStringConvertible {
-    /// The name.
-    public var testDescription: String { name }
 }

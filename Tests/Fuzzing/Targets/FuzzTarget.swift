@@ -1,5 +1,5 @@
 /// Something that reads bytes from outside, and what must hold of whatever it reads.
-public struct FuzzTarget: Sendable {
+public struct FuzzTarget: Sendable, CustomStringConvertible {
     /// The name, which is that of its folder in the corpus too.
     public let name: String
     /// Pieces of input that mean something to it, for mutations.
@@ -19,6 +19,9 @@ public struct FuzzTarget: Sendable {
     public func check(_ bytes: [UInt8]) throws(Violation) {
         try invariants(bytes)
     }
+
+    /// The name.
+    public var description: String { name }
 
     /// Every target.
     public static let all: [FuzzTarget] = [

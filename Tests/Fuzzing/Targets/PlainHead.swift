@@ -90,10 +90,12 @@ struct PlainHead {
             try require(
                 bytes.getBytes(at: bytes.readerIndex + entry.valueRange.start, length: entry.valueRange.count)
                     == field.value, "the value of \(name) was read differently")
-            let known = KnownField.allCases.first { $0 != .other && $0.text == name } ?? .other
-            try require(entry.name == known, "\(name) was taken for \(entry.name)")
+            try require(entry.name == known[name] ?? .other, "\(name) was taken for \(entry.name)")
         }
     }
+
+    private static let known = Dictionary(
+        uniqueKeysWithValues: KnownField.allCases.filter { $0 != .other }.map { ($0.text, $0) })
 
     static func text(_ range: ByteRange, _ bytes: ByteBuffer) -> String {
         let slice = bytes.getBytes(at: bytes.readerIndex + range.start, length: range.count) ?? []

@@ -67,7 +67,7 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
     }
 
     func writeEnd(trailers: ByteBuffer?) {
-        if reading == .tunnel { return closeOutput() }
+        if reading == .tunnel { return closeTunnelOutput() }
         if outgoingFraming == .chunked { ChunkEncoder.writeLastChunk(trailers: trailers, into: &outbound) }
     }
 
@@ -80,11 +80,6 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
         writeStatusLine(head, bytes)
         outbound.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
         outbound.writeStaticString("Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-    }
-
-    private func closeOutput() {
-        flush()
-        handlerContext?.close(mode: .output, promise: nil)
     }
 
     func writeOwn(_ answer: OwnAnswer) {
@@ -108,12 +103,14 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
 
     func flush() {
         guard let handlerContext else { return }
-        if outbound.readableBytes > 0 {
-            handlerContext.writeAndFlush(wrapOutboundOut(outbound), promise: nil)
-            outbound.clear()
-        } else {
-            handlerContext.flush()
-        }
+        guard outbound.readableBytes > 0 else { return handlerContext.flush() }
+        // Sending may call back in here, so what is being sent must be gone from the buffer by then.
+        var bytes = ByteBuffer()
+        swap(&bytes, &outbound)
+        handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
+        guard outbound.readableBytes == 0 else { return }
+        bytes.clear()
+        outbound = bytes
     }
 
     func abort() {

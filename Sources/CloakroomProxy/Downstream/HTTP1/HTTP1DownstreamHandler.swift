@@ -41,8 +41,10 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     var outgoingFraming = BodyFraming.none
     var isReading = false
     private var isPaused = false
-    /// In a tunnel: whether the client sends no more.
+    /// In a tunnel: whether the client sends no more, and nobody has been told yet.
     private var isInputClosed = false
+    /// In a tunnel: whether the client sends no more.
+    private(set) var hasInputEnded = false
     private var requestCount = 0
     var discarded = 0
     var memberIndex = -1
@@ -113,6 +115,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         if reading == .tunnel, case ChannelEvent.inputClosed? = event as? ChannelEvent {
             context.beginEvent()
             isInputClosed = true
+            hasInputEnded = true
             read()
         }
         handlerContext.fireUserInboundEventTriggered(event)
@@ -260,6 +263,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     /// read the answer (RFC 9112 §9.6).
     func linger(for time: UInt64 = lingerTime) {
         guard reading != .closed, let handlerContext else { return }
+        let wasTunnel = reading == .tunnel
         reading = .lingering
         inbound = ByteBuffer()
         if isPaused {
@@ -268,6 +272,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         }
         // A slow reader has as long as for any body; the short time begins when everything is sent.
         deadline = context.now &+ context.timeouts.bodyIdle
+        guard !wasTunnel else { return lingerBehindTunnel(for: time) }
         let sent = channel.eventLoop.makePromise(of: Void.self)
         sent.futureResult.assumeIsolated().whenComplete { [self] _ in
             if time == 0 { closeNow() } else { deadline = context.now &+ time }

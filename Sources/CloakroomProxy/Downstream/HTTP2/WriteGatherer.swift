@@ -29,8 +29,16 @@ final class WriteGatherer: ChannelOutboundHandler {
     }
 
     func flush(context handlerContext: ChannelHandlerContext) {
-        writeOut(handlerContext)
-        handlerContext.flush()
+        guard gathered.readableBytes > 0 else { return handlerContext.flush() }
+        // Sending may call back in here, so what is being sent must be gone from the buffer by then.
+        var bytes = ByteBuffer()
+        swap(&bytes, &gathered)
+        let promise = self.promise
+        self.promise = nil
+        handlerContext.writeAndFlush(wrapOutboundOut(bytes), promise: promise)
+        guard gathered.readableBytes == 0 else { return }
+        bytes.clear()
+        gathered = bytes
     }
 
     func close(context handlerContext: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {

@@ -50,7 +50,7 @@ extension ListeningSocket {
 /// How a gateway stops listening without losing connections.
 enum Handover {
     /// How long connections are accepted on: for handshakes under way, and for the queue.
-    private static let time = Duration.milliseconds(150)
+    private static let time = Duration.milliseconds(200)
     /// How long it may take in all, if connections keep coming.
     private static let limit = Duration.milliseconds(500)
     /// No connection for so long means that the queue is empty.

@@ -2,6 +2,19 @@ import Foundation
 
 /// Handshakes of a TLS library that is not ours.
 enum OpenSSL {
+    /// Makes an RSA key and a certificate for it that is signed with it.
+    static func makeRSACertificate(name: String, certificateFile: String, keyFile: String) throws {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = [
+            "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=\(name)",
+            "-addext", "subjectAltName=DNS:\(name)", "-keyout", keyFile, "-out", certificateFile,
+        ]
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        process.waitUntilExit()
+    }
+
     /// Runs `openssl s_client` until the server hangs up.
     /// - Parameter input: What is typed once the server's greeting is there; it should make the server hang up.
     /// - Returns: Everything that is printed.

@@ -1,0 +1,74 @@
+import CloakroomConfig
+import CloakroomCore
+import Testing
+
+@Suite("What a listener accepts")
+struct ListenerConfigTests {
+    /// The listener's address, with keys below it.
+    private static func listener(_ keys: String...) -> String {
+        (["address: 127.0.0.1:0"] + keys.map { "    " + $0 }).joined(separator: "\n")
+    }
+
+    private static func load(_ keys: String...) throws -> GatewayPlan {
+        let yaml = ConfigFolder.good.replacing(
+            "address: 127.0.0.1:0", with: (["address: 127.0.0.1:0"] + keys.map { "    " + $0 }).joined(separator: "\n"))
+        return try ConfigFolder(yaml).load().plan
+    }
+
+    @Test("In clear text HTTP/2 is spoken only where somebody says so, and no PROXY header is expected")
+    func defaults() throws {
+        let listener = try #require(try Self.load().listeners.first)
+        #expect(!listener.http2)
+        #expect(listener.proxyProtocolSources == nil)
+        #expect(try Self.load("http2: true").listeners.first?.http2 == true)
+    }
+
+    @Test("The sources of PROXY headers are addresses and ranges")
+    func proxyProtocol() throws {
+        let plan = try Self.load("proxyProtocol: { trustedSources: [10.0.0.0/8, \"::1\"] }")
+        #expect(
+            plan.listeners.first?.proxyProtocolSources
+                == [AddressRange("10.0.0.0/8"), AddressRange("::1")].compactMap(\.self))
+    }
+
+    @Test(
+        "Without trusted sources there is no PROXY protocol",
+        arguments: [
+            (
+                "proxyProtocol: { trustedSources: [] }",
+                "3:38: listeners.0.proxyProtocol.trustedSources: is empty (write at least one)"
+            ),
+            (
+                "proxyProtocol: { trustedSources: [10.0.0.1/8] }",
+                "3:39: listeners.0.proxyProtocol.trustedSources.0: \"10.0.0.1/8\" is not an address or range"
+                    + " (write one such as 10.0.0.0/8, with no bits set behind the prefix)"
+            ),
+            (
+                "proxyProtocol: true",
+                "3:20: listeners.0.proxyProtocol: expects keys, not one value (write its keys below it, indented)"
+            ),
+        ])
+    func mistakes(keys: String, mistake: String) throws {
+        let mistakes = try ConfigFolder.mistakes(replacing: "address: 127.0.0.1:0", by: Self.listener(keys))
+        #expect(mistakes == ["cloakroom.yaml:" + mistake])
+    }
+
+    @Test("A section for PROXY headers that does not say whose is incomplete")
+    func missingSources() throws {
+        let mistakes = try ConfigFolder.mistakes(
+            replacing: "address: 127.0.0.1:0", by: Self.listener("proxyProtocol: {}"))
+        #expect(mistakes.count == 1)
+        #expect(mistakes.first?.contains("proxyProtocol") == true)
+    }
+
+    @Test("Connections are limited in all and by address")
+    func limits() throws {
+        let limits = try ConfigFolder().load().plan.limits
+        #expect(limits.connections == 20_000)
+        #expect(limits.connectionsPerAddress == 1_000)
+        let unlimited = try ConfigFolder().load(overrides: [("limits.connectionsPerAddress", "0")])
+        #expect(unlimited.plan.limits.connectionsPerAddress == 0)
+        let mistakes = try ConfigFolder().mistakes(overrides: [("limits.connectionsPerAddress", "-1")])
+        #expect(mistakes.count == 1)
+    }
+}

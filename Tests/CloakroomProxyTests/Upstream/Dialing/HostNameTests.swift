@@ -1,0 +1,162 @@
+import CloakroomCore
+import CloakroomProxy
+import NIOCore
+import NIOPosix
+import Synchronization
+import Testing
+
+@Suite("An upstream that is given by name", .serialized)
+struct HostNameTests {
+    private static let answers: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .close]
+
+    /// Finds what a test says, and counts how often it was asked.
+    private final class FakeNames: Sendable {
+        private struct State {
+            var addresses: [SocketAddress]
+            var asked = 0
+            var isBroken = false
+        }
+
+        private struct NobodyKnows: Error {}
+
+        private let state: Mutex<State>
+
+        init(_ addresses: [SocketAddress]) {
+            state = Mutex(State(addresses: addresses))
+        }
+
+        var asked: Int { state.withLock { $0.asked } }
+
+        func change(to addresses: [SocketAddress]) {
+            state.withLock { $0.addresses = addresses }
+        }
+
+        func breakDown() {
+            state.withLock { $0.isBroken = true }
+        }
+
+        var resolver: HostResolver {
+            HostResolver { _, _ in
+                let state = self.state.withLock { state in
+                    state.asked += 1
+                    return state
+                }
+                let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
+                return state.isBroken
+                    ? eventLoop.makeFailedFuture(NobodyKnows()) : eventLoop.makeSucceededFuture(state.addresses)
+            }
+        }
+    }
+
+    private func address(_ host: String, _ port: Int) throws -> SocketAddress {
+        try SocketAddress(ipAddress: host, port: port)
+    }
+
+    @Test("localhost is found on either family", arguments: ["127.0.0.1", "::1"])
+    func localhost(address host: String) async throws {
+        try await ScriptedUpstream.run([Self.answers], at: try address(host, 0)) { port, _ in
+            try await GatewaySetup().targets(.http("localhost", port)).run { gateway in
+                let client = try await gateway.client()
+                for _ in 0..<4 { #expect(try await client.exchange(Ask.get()).text == "ok") }
+            }
+        }
+    }
+
+    @Test("Of two addresses the one that refuses is passed over at once (RFC 8305 §5)")
+    func oneRefuses() async throws {
+        try await ScriptedUpstream.run([Self.answers]) { port, upstream in
+            // Nobody listens there on IPv6.
+            let names = FakeNames([try address("::1", port), try address("127.0.0.1", port)])
+            try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", port)).run { gateway in
+                let client = try await gateway.client()
+                let start = ContinuousClock.now
+                for _ in 0..<4 { #expect(try await client.exchange(Ask.get()).text == "ok") }
+                #expect(ContinuousClock.now - start < .seconds(4))
+                #expect(upstream.connections.count == 4)
+                #expect(names.asked == 1)
+            }
+        }
+    }
+
+    @Test("Of two addresses the one that says nothing is overtaken (RFC 8305 §5)")
+    func oneIsDeaf() async throws {
+        let deaf = try await UnansweredPort(.isDeaf)
+        defer { deaf.release() }
+        try await ScriptedUpstream.run([Self.answers]) { port, _ in
+            let names = FakeNames([try address("127.0.0.1", deaf.port), try address("127.0.0.1", port)])
+            try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", port)).run { gateway in
+                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            }
+        }
+    }
+
+    @Test("New connections go round all addresses")
+    func roundRobin() async throws {
+        try await ScriptedUpstream.run([Self.answers]) { first, one in
+            try await ScriptedUpstream.run([Self.answers], at: try address("::1", 0)) { second, other in
+                let names = FakeNames([try address("::1", second), try address("127.0.0.1", first)])
+                try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", first))
+                    .run { gateway in
+                        let client = try await gateway.client()
+                        for _ in 0..<6 { #expect(try await client.exchange(Ask.get()).text == "ok") }
+                        #expect(one.connections.count == 3)
+                        #expect(other.connections.count == 3)
+                    }
+            }
+        }
+    }
+
+    @Test("Addresses are asked for again, new ones are used, and the last known ones stay when nobody knows any more")
+    func renewed() async throws {
+        try await ScriptedUpstream.run([Self.answers]) { first, one in
+            try await ScriptedUpstream.run([Self.answers]) { second, other in
+                let names = FakeNames([try address("127.0.0.1", first)])
+                let setup = GatewaySetup().with(\.resolver, names.resolver)
+                    .plan {
+                        $0.upstreams[0].targets = [.http("api.test", first)]
+                        $0.upstreams[0].resolveInterval = .milliseconds(1)
+                    }
+                try await setup.run { gateway in
+                    let client = try await gateway.client()
+                    #expect(try await client.exchange(Ask.get()).text == "ok")
+                    #expect(one.connections.count == 1)
+                    names.change(to: [try address("127.0.0.1", second)])
+                    try await eventually("the new address in use") {
+                        #expect(try await client.exchange(Ask.get()).text == "ok")
+                        return other.connections.count > 0
+                    }
+                    names.breakDown()
+                    let before = names.asked
+                    try await eventually("another question") {
+                        #expect(try await client.exchange(Ask.get()).text == "ok")
+                        return names.asked > before + 2
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("A name that nobody knows is 502, and is asked for again with the next request")
+    func unknown() async throws {
+        let names = FakeNames([])
+        names.breakDown()
+        try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", 80)).run { gateway in
+            let client = try await gateway.client()
+            for _ in 0..<2 {
+                let answer = try await client.exchange(Ask.get())
+                #expect(answer.status == 502)
+                #expect(answer.code == "unreachable")
+            }
+            #expect(names.asked == 2)
+        }
+    }
+
+    @Test("A name that the system does not know is 502")
+    func reallyUnknown() async throws {
+        try await GatewaySetup().targets(.http("no-such-host.invalid", 80))
+            .run { gateway in
+                let status = try await gateway.client().exchange(Ask.get()).status
+                #expect(status == 502 || status == 504)
+            }
+    }
+}

@@ -1,0 +1,166 @@
+import CloakroomCore
+import Foundation
+import NIOCore
+import Testing
+
+@Suite("The targets of an upstream", .serialized)
+struct TargetTests {
+    @Test("A socket of this machine is spoken to in clear HTTP/1.1")
+    func unixSocket() async throws {
+        let path = NSTemporaryDirectory() + "cloakroom-\(UUID().uuidString.prefix(8)).sock"
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        let place = try SocketAddress(unixDomainSocketPath: path)
+        try await ScriptedUpstream.run([[.request, .send(Reply.ok), .again]], at: place) { _, upstream in
+            try await GatewaySetup().targets(UpstreamTargetPlan(unixSocket: path))
+                .plan {
+                    $0.upstreams[0].targets = [UpstreamTargetPlan(unixSocket: path)]
+                    $0.upstreams[0].preserveHost = false
+                }
+                .run { gateway in
+                    let client = try await gateway.client()
+                    for _ in 0..<2 { #expect(try await client.exchange(Ask.get()).text == "ok") }
+                    #expect(upstream.connections.count == 1)
+                    #expect(upstream.requests.first?["Host"] == "localhost")
+                    try await gateway.metric(
+                        "http_client_request_duration_seconds_count{http_request_method=\"GET\","
+                            + "http_response_status_code=\"200\",server_address=\"\(path)\",server_port=\"\","
+                            + "error_type=\"\",upstream=\"api\"} 2")
+                }
+        }
+    }
+
+    @Test("A socket that is not there is 502, at once and for the next request too")
+    func noSocket() async throws {
+        let path = NSTemporaryDirectory() + "cloakroom-\(UUID().uuidString.prefix(8)).sock"
+        try await GatewaySetup().targets(UpstreamTargetPlan(unixSocket: path)).run { gateway in
+            let client = try await gateway.client()
+            for _ in 0..<3 { #expect(try await client.exchange(Ask.get()).status == 502) }
+            try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 0")
+        }
+    }
+
+    @Test("Connections go round the targets, and one that refuses is left alone for a while")
+    func backOff() async throws {
+        let refusing = try await UnansweredPort(.refuses)
+        defer { refusing.release() }
+        let log = RecordedLog()
+        try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]]) { first, one in
+            try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]]) { second, other in
+                try await GatewaySetup().with(\.logger, log.logger)
+                    .targets(.http("127.0.0.1", refusing.port), .http("127.0.0.1", first), .http("127.0.0.1", second))
+                    .run { gateway in
+                        let client = try await gateway.client()
+                        for _ in 0..<6 { #expect(try await client.exchange(Ask.get()).text == "ok") }
+                        #expect(one.connections.count == 3)
+                        #expect(other.connections.count == 3)
+                    }
+            }
+        }
+        #expect(log.all.filter { $0["kind"] == "unreachable" }.count == 1)
+    }
+
+    @Test("With one target that is deaf the others are tried before the time is over")
+    func deafTarget() async throws {
+        let deaf = try await UnansweredPort(.isDeaf)
+        defer { deaf.release() }
+        try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]]) { port, _ in
+            try await GatewaySetup()
+                .plan {
+                    $0.upstreams[0].targets = [.http("127.0.0.1", deaf.port), .http("127.0.0.1", port)]
+                    $0.timeouts.connect = .seconds(1)
+                }
+                .run { gateway in #expect(try await gateway.client().exchange(Ask.get()).text == "ok") }
+        }
+    }
+
+    @Test("A target that comes back is used again, with no other request failing than those while it was away")
+    func comesBack() async throws {
+        let refusing = try await UnansweredPort(.refuses)
+        defer { refusing.release() }
+        let port = refusing.port
+        try await GatewaySetup().targets(.http("127.0.0.1", port)).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).status == 502)
+            let place = try SocketAddress(ipAddress: "127.0.0.1", port: port)
+            try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]], at: place) { _, _ in
+                #expect(try await client.exchange(Ask.get()).text == "ok")
+            }
+        }
+    }
+
+    @Test("A failed call to an upstream is in its metrics, under the target that was tried last")
+    func metrics() async throws {
+        let refusing = try await UnansweredPort(.refuses)
+        defer { refusing.release() }
+        let port = refusing.port
+        try await GatewaySetup().targets(.http("127.0.0.1", port)).run { gateway in
+            #expect(try await gateway.client().exchange(Ask.get()).status == 502)
+            try await gateway.metric(
+                "http_client_request_duration_seconds_count{http_request_method=\"GET\","
+                    + "http_response_status_code=\"\",server_address=\"127.0.0.1\",server_port=\"\(port)\","
+                    + "error_type=\"upstream_unreachable\",upstream=\"api\"} 1")
+        }
+    }
+
+    // MARK: - How long connections are kept
+
+    @Test("A connection is closed after the number of requests that it may serve, and the gauges stay right")
+    func requestsPerConnection() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again])
+            .plan { $0.upstreams[0].pool.requestsPerConnection = 2 }
+            .run { gateway in
+                let client = try await gateway.client()
+                for _ in 0..<5 { #expect(try await client.exchange(Ask.get()).text == "ok") }
+                #expect(gateway.upstream.connections.map(\.requests.count) == [2, 2, 1])
+                try await eventually("the ends of the first two") {
+                    gateway.upstream.connections.map(\.isClosed) == [true, true, false]
+                }
+                try await gateway.metric("cloakroom_upstream_connections{upstream=\"api\",state=\"active\"} 0")
+                try await gateway.metric("cloakroom_upstream_connections{upstream=\"api\",state=\"idle\"} 1")
+            }
+    }
+
+    @Test("A connection is closed when it is older than it may get")
+    func connectionLifetime() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again])
+            .plan { $0.upstreams[0].pool.connectionLifetime = .nanoseconds(1) }
+            .run { gateway in
+                let client = try await gateway.client()
+                for _ in 0..<3 { #expect(try await client.exchange(Ask.get()).text == "ok") }
+                #expect(gateway.upstream.connections.count == 3)
+                try await gateway.metric("cloakroom_upstream_connections{upstream=\"api\",state=\"idle\"} 0")
+            }
+    }
+
+    @Test("A connection that the upstream is about to close is not used again (RFC 2068 §19.7.1.1)")
+    func keepAliveHint() async throws {
+        let reply = "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1\r\nContent-Length: 2\r\n\r\nok"
+        try await GatewaySetup([.request, .send(reply), .again]).run { gateway in
+            let client = try await gateway.client()
+            for _ in 0..<2 { #expect(try await client.exchange(Ask.get()).text == "ok") }
+            #expect(gateway.upstream.connections.count == 2)
+        }
+    }
+
+    @Test("Who waits for a connection gets a new one in place of one that is over")
+    func waitingForOneThatIsOver() async throws {
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok)])
+            .plan {
+                $0.upstreams[0].pool.maxConnections = 1
+                $0.upstreams[0].pool.requestsPerConnection = 1
+            }
+            .run { gateway in
+                let first = try await gateway.client()
+                first.send(Ask.get())
+                _ = try await gateway.upstream.request()
+                let second = try await gateway.client()
+                second.send(Ask.get())
+                try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 1")
+                gate.open()
+                #expect(try await first.answer().text == "ok")
+                #expect(try await second.answer().text == "ok")
+                #expect(gateway.upstream.connections.count == 2)
+            }
+    }
+}

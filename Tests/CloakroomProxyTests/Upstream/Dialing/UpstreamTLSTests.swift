@@ -1,0 +1,212 @@
+import CloakroomCore
+import CloakroomProxy
+import NIOCore
+import NIOSSL
+import Testing
+
+@Suite("An upstream over TLS", .serialized)
+struct UpstreamTLSTests {
+    private static let answers: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
+
+    @Test("One whose certificate is signed by the given authority and made out to its name is used, again and again")
+    func verified() async throws {
+        let folder = try CertificateFolder()
+        let tls = try folder.server("api", names: ["localhost"]).serverContext()
+        try await ScriptedUpstream.run([Self.answers], tls: tls) { port, upstream in
+            try await GatewaySetup()
+                .targets(.https("localhost", port), tls: UpstreamTLSPlan(caFile: folder.authorityFile))
+                .plan { $0.upstreams[0].preserveHost = false }
+                .run { gateway in
+                    let client = try await gateway.client()
+                    for _ in 0..<3 { #expect(try await client.exchange(Ask.get("/token/a")).text == "ok") }
+                    #expect(upstream.connections.count == 1)
+                    #expect(upstream.requests.map { $0["X-API-TOKEN"] } == Array(repeating: Canary.apiToken, count: 3))
+                    #expect(upstream.requests.first?["Host"] == "localhost:\(port)")
+                }
+        }
+    }
+
+    enum Flaw: String, CaseIterable, Sendable {
+        case otherName, expired, unknownAuthority, notTrustedBySystem, nameInsteadOfAddress
+    }
+
+    @Test("One that cannot prove who it is gets nothing of a request, and the client a 502", arguments: Flaw.allCases)
+    func refused(flaw: Flaw) async throws {
+        let folder = try CertificateFolder()
+        let other = try CertificateFolder(authority: "Somebody")
+        let pair =
+            switch flaw {
+            case .otherName: try folder.server("api", names: ["other.test"])
+            case .expired: try folder.server("api", names: ["localhost"], isExpired: true)
+            case .unknownAuthority: try other.server("api", names: ["localhost"])
+            case .notTrustedBySystem, .nameInsteadOfAddress: try folder.server("api", names: ["localhost"])
+            }
+        let log = RecordedLog()
+        try await ScriptedUpstream.run([Self.answers], tls: try pair.serverContext()) { port, upstream in
+            let caFile = flaw == .notTrustedBySystem ? nil : folder.authorityFile
+            let host = flaw == .nameInsteadOfAddress ? "127.0.0.1" : "localhost"
+            let setup = GatewaySetup().with(\.logger, log.logger)
+                .targets(.https(host, port), tls: UpstreamTLSPlan(caFile: caFile))
+            try await setup.run { gateway in
+                let cookie = setup.sessions.add()
+                let client = try await gateway.client()
+                for path in ["/private/a", "/token/a"] {
+                    let answer = try await client.exchange(Ask.get(path, cookie))
+                    #expect(answer.status == 502)
+                    #expect(answer.code == "unreachable")
+                }
+                #expect(upstream.received == 0)
+                #expect(upstream.requests.isEmpty)
+                try await gateway.metric(
+                    "http_client_request_duration_seconds_count{http_request_method=\"GET\","
+                        + "http_response_status_code=\"\",server_address=\"\(host)\",server_port=\"\(port)\","
+                        + "error_type=\"upstream_unreachable\",upstream=\"api\"} 2")
+                try await gateway.metric("cloakroom_upstream_connections{upstream=\"api\",state=\"active\"} 0")
+                try await gateway.metric("cloakroom_upstream_connections{upstream=\"api\",state=\"idle\"} 0")
+            }
+        }
+        let lines = log.all.filter { $0["message"] == "upstream cannot be reached" }
+        #expect(lines.count == 1, "one line in ten seconds")
+        #expect(lines.first?["kind"] == "tls")
+        #expect(lines.first?["upstream"] == "api")
+        #expect(lines.first?["reason"]?.hasPrefix("TLS: ") == true)
+    }
+
+    @Test("One that is given by address must have a certificate for that address")
+    func address() async throws {
+        let folder = try CertificateFolder()
+        let tls = try folder.server("api", names: [], addresses: [[127, 0, 0, 1]]).serverContext()
+        try await ScriptedUpstream.run([Self.answers], tls: tls) { port, _ in
+            try await GatewaySetup()
+                .targets(.https("127.0.0.1", port), tls: UpstreamTLSPlan(caFile: folder.authorityFile))
+                .run { gateway in #expect(try await gateway.client().exchange(Ask.get()).text == "ok") }
+        }
+    }
+
+    @Test("Another name can be asked for and verified than the one that is connected to")
+    func serverName() async throws {
+        let folder = try CertificateFolder()
+        let tls = try folder.server("api", names: ["api.example.com"]).serverContext()
+        try await ScriptedUpstream.run([Self.answers], tls: tls) { port, upstream in
+            for (name, status) in [("api.example.com", 200), ("other.example.com", 502)] {
+                let tls = UpstreamTLSPlan(caFile: folder.authorityFile, serverName: name)
+                try await GatewaySetup().targets(.https("127.0.0.1", port), tls: tls).run { gateway in
+                    #expect(try await gateway.client().exchange(Ask.get()).status == status)
+                }
+            }
+            #expect(upstream.requests.count == 1)
+        }
+    }
+
+    @Test("One that asks for a certificate gets ours, and takes no request without it")
+    func clientCertificate() async throws {
+        let folder = try CertificateFolder()
+        let pair = try folder.client("gateway")
+        let tls = try folder.server("api", names: ["localhost"]).serverContext(clientsSignedBy: folder.authorityFile)
+        try await ScriptedUpstream.run([Self.answers], tls: tls) { port, upstream in
+            let ours = UpstreamTLSPlan.ClientCertificate(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+            for (certificate, status) in [(nil, 502), (ours, 200)] {
+                let plan = UpstreamTLSPlan(caFile: folder.authorityFile, clientCertificate: certificate)
+                try await GatewaySetup().targets(.https("localhost", port), tls: plan).run { gateway in
+                    #expect(try await gateway.client().exchange(Ask.get("/token/a")).status == status)
+                }
+            }
+            #expect(upstream.requests.count == 1)
+        }
+    }
+
+    @Test("One that speaks no TLS is 502 and gets nothing of a request")
+    func clearText() async throws {
+        try await ScriptedUpstream.run([[.send(Reply.ok), .close]]) { port, upstream in
+            try await GatewaySetup().targets(.https("127.0.0.1", port)).run { gateway in
+                #expect(try await gateway.client().exchange(Ask.get("/token/a")).status == 502)
+            }
+            #expect(upstream.requests.isEmpty)
+        }
+    }
+
+    @Test("One that does not finish the handshake in time is 504 (RFC 9110 §15.6.5)")
+    func silent() async throws {
+        try await ScriptedUpstream.run([[.wait(Gate())]]) { port, upstream in
+            try await GatewaySetup().targets(.https("127.0.0.1", port))
+                .plan {
+                    $0.upstreams[0].targets = [.https("127.0.0.1", port)]
+                    $0.timeouts.connect = .milliseconds(200)
+                }
+                .run { gateway in
+                    let answer = try await gateway.client().exchange(Ask.get())
+                    #expect(answer.status == 504)
+                    #expect(answer.code == "unreachable")
+                    try await upstream.closed()
+                }
+        }
+    }
+
+    @Test("A body that ends with the connection ends only with close_notify (RFC 9112 §9.8)", arguments: [true, false])
+    func truncation(isCut: Bool) async throws {
+        let folder = try CertificateFolder()
+        let tls = try folder.server("api", names: ["localhost"]).serverContext()
+        let script: [ScriptedUpstream.Step] = [
+            .request, .send("HTTP/1.1 200 OK\r\n\r\nhalf of it"), isCut ? .cut : .close,
+        ]
+        try await ScriptedUpstream.run([script], tls: tls) { port, _ in
+            try await GatewaySetup()
+                .targets(.https("localhost", port), tls: UpstreamTLSPlan(caFile: folder.authorityFile))
+                .run { gateway in
+                    let client = try await gateway.client()
+                    if isCut {
+                        await #expect(throws: AnswerCut.self) { try await client.exchange(Ask.get()) }
+                    } else {
+                        #expect(try await client.exchange(Ask.get()).text == "half of it")
+                    }
+                }
+        }
+    }
+
+    @Test("Before a byte of the answer a cut connection is a failure like any other")
+    func cutBeforeAnswer() async throws {
+        let folder = try CertificateFolder()
+        let tls = try folder.server("api", names: ["localhost"]).serverContext()
+        try await ScriptedUpstream.run([[.request, .cut]], tls: tls) { port, _ in
+            try await GatewaySetup()
+                .targets(.https("localhost", port), tls: UpstreamTLSPlan(caFile: folder.authorityFile))
+                .run { gateway in
+                    let answer = try await gateway.client().exchange(Ask.get())
+                    #expect(answer.status == 502)
+                    #expect(answer.code == "failed_request")
+                }
+        }
+    }
+
+    @Test("Files that are of no use are told by name before anything is served")
+    func badFiles() async throws {
+        let folder = try CertificateFolder()
+        try folder.write("nothing", to: "empty.crt")
+        let pair = try folder.client("gateway")
+        let other = try folder.client("other")
+        let empty = folder.path + "/empty.crt"
+        let cases: [(UpstreamTLSPlan, String)] = [
+            (UpstreamTLSPlan(caFile: "/nowhere/ca.crt"), "/nowhere/ca.crt: no certificate"),
+            (UpstreamTLSPlan(caFile: empty), "\(empty): no certificate"),
+            (
+                UpstreamTLSPlan(clientCertificate: .init(certificateFile: empty, keyFile: pair.keyFile)),
+                "\(empty): no certificate"
+            ),
+            (
+                UpstreamTLSPlan(clientCertificate: .init(certificateFile: pair.certificateFile, keyFile: empty)),
+                "\(empty): no private key"
+            ),
+            (
+                UpstreamTLSPlan(
+                    clientCertificate: .init(certificateFile: pair.certificateFile, keyFile: other.keyFile)),
+                "\(pair.certificateFile) and \(other.keyFile): "
+            ),
+        ]
+        for (plan, beginning) in cases {
+            let error = await #expect(throws: UpstreamTLSError.self) {
+                try await GatewaySetup().targets(.https("localhost", 1), tls: plan).run { _ in }
+            }
+            #expect(error?.description.hasPrefix(beginning) == true, "\(error?.description ?? "")")
+        }
+    }
+}

@@ -1,0 +1,93 @@
+import NIOCore
+import NIOPosix
+import NIOSSL
+
+/// Listens somewhere and passes all bytes on to a port of loopback: gives the mock API other addresses, and TLS.
+enum Relay {
+    /// Listens for as long as `body` takes.
+    /// - Parameters:
+    ///   - place: Where, if not on a free port of loopback.
+    ///   - tls: Speaks TLS with this.
+    static func running<R: Sendable>(
+        to target: Int, at place: SocketAddress? = nil, tls: NIOSSLContext? = nil, body: (_ port: Int) async throws -> R
+    ) async throws -> R {
+        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    if let tls { try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls)) }
+                    try channel.pipeline.syncOperations.addHandler(RelayHandler(target))
+                }
+            }
+            .bind(to: place ?? SocketAddress(ipAddress: "127.0.0.1", port: 0)).get()
+        do {
+            let result = try await body(server.localAddress?.port ?? 0)
+            try await server.close()
+            return result
+        } catch {
+            try? await server.close()
+            throw error
+        }
+    }
+}
+
+private final class RelayHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let target: Int
+    private var other: (any Channel)?
+    private var unsent: [ByteBuffer] = []
+
+    init(_ target: Int) {
+        self.target = target
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        let channel = context.channel
+        ClientBootstrap(group: context.eventLoop)
+            .channelInitializer { other in
+                other.eventLoop.makeCompletedFuture {
+                    try other.pipeline.syncOperations.addHandler(BackHandler(channel))
+                }
+            }
+            .connect(host: "127.0.0.1", port: target).assumeIsolated().whenComplete { result in
+                guard case .success(let other) = result else { return channel.close(promise: nil) }
+                self.other = other
+                for bytes in self.unsent { other.write(bytes, promise: nil) }
+                other.flush()
+                self.unsent = []
+            }
+        context.fireChannelActive()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let bytes = unwrapInboundIn(data)
+        guard let other else { return unsent.append(bytes) }
+        other.writeAndFlush(bytes, promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        other?.close(promise: nil)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        context.close(promise: nil)
+    }
+}
+
+private final class BackHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let other: any Channel
+
+    init(_ other: any Channel) {
+        self.other = other
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        other.writeAndFlush(unwrapInboundIn(data), promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        other.close(promise: nil)
+    }
+}

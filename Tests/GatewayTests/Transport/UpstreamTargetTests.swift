@@ -1,0 +1,78 @@
+import MockAPI
+import NIOCore
+import NIOSSL
+import Testing
+
+@testable import cloakroom
+
+/// Sign-ins and forwarded requests reach the same targets in the same way.
+@Suite("Targets of the upstream", .serialized, .timeLimit(.minutes(3)))
+struct UpstreamTargetTests {
+    private func servingTLS(
+        _ set: [String], host: String = "localhost", _ body: (ServedGateway, RunningMockAPI) async throws -> Void
+    ) async throws {
+        let certificate = try DemoCertificate()
+        defer { certificate.remove() }
+        let tls = try NIOSSLContext(
+            configuration: .makeServerConfiguration(
+                certificateChain: try NIOSSLCertificate.fromPEMFile(certificate.certificateFile).map {
+                    .certificate($0)
+                },
+                privateKey: .privateKey(try NIOSSLPrivateKey(file: certificate.keyFile, format: .pem))))
+        try await MockAPI.withServer(.withTwoUsers) { mock in
+            try await Relay.running(to: mock.port, tls: tls) { port in
+                let set = set.map { $0.replacing("CA", with: certificate.certificateFile) }
+                try await ServedGateway.running(GatewayFile(upstream: "https://\(host):\(port)"), set: set) { gateway in
+                    try await body(gateway, mock)
+                }
+            }
+        }
+    }
+
+    private func signsIn(_ gateway: ServedGateway) async throws {
+        let client = gateway.client
+        let signIn = try await client.signIn()
+        #expect(signIn.status == 200, "\(signIn.body)")
+        let user = try await client.get("/user")
+        #expect(user.status == 200, "\(user.body)")
+    }
+
+    @Test(
+        "With a certificate that the given authority signed people sign in and requests are forwarded",
+        arguments: [
+            ("localhost", ["upstreams.api.tls.caFile=CA"]), ("127.0.0.1", ["upstreams.api.tls.caFile=CA"]),
+            ("127.0.0.1", ["upstreams.api.tls.caFile=CA", "upstreams.api.tls.serverName=localhost"]),
+        ])
+    func trusted(host: String, set: [String]) async throws {
+        try await servingTLS(set, host: host) { gateway, mock in
+            try await signsIn(gateway)
+            #expect(mock.observations.snapshot().count("POST", "/auth") == 1)
+            #expect(mock.observations.snapshot().count("GET", "/user") == 2)
+        }
+    }
+
+    @Test(
+        "An upstream that cannot prove who it is gets neither passwords nor tokens, and whoever signs in a 502",
+        arguments: [[], ["upstreams.api.tls.caFile=CA", "upstreams.api.tls.serverName=other.test"]])
+    func untrusted(set: [String]) async throws {
+        try await servingTLS(set) { gateway, mock in
+            let client = gateway.client
+            for answer in [try await client.signIn(), try await client.get("/episodes")] {
+                #expect(answer.status == 502)
+                #expect(answer.problem?.code == "unreachable")
+            }
+            #expect(mock.observations.snapshot().recent.isEmpty)
+        }
+    }
+
+    @Test("Through a socket of this machine people sign in and requests are forwarded")
+    func unixSocket() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path(of: "api.sock")
+        try await MockAPI.withServer(.withTwoUsers) { mock in
+            try await Relay.running(to: mock.port, at: try SocketAddress(unixDomainSocketPath: path)) { _ in
+                try await ServedGateway.running(GatewayFile(upstream: "unix:\(path)")) { try await signsIn($0) }
+            }
+        }
+    }
+}
