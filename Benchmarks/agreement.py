@@ -226,16 +226,7 @@ def forwarded(log):
 
 def try_reader(stage, verdict, reader, cases, options, numbers):
     reader.start(stage)
-    gateway = stage.gateway(
-        upstream_port=reader.port,
-        routes=[
-            {
-                "name": "all", "methods": ["GET", "POST", "PUT", "DELETE", "OPTIONS"],
-                "path": "/*", "requiresAuthorization": False,
-            }
-        ],
-        upstream={"pool": {"maxConnections": 8}},
-    )
+    gateway = stage.gateway(upstream_port=reader.port, upstream={"pool": {"maxConnections": 8}})
     attempts = [Attempt(next(numbers), case, mode) for case in cases for mode in modes(case)]
     with concurrent.futures.ThreadPoolExecutor(ATTEMPTS_AT_A_TIME) as pool:
         list(pool.map(lambda attempt: run_attempt(attempt, gateway.port), attempts))

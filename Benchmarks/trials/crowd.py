@@ -21,12 +21,13 @@ REQUEST = b"GET /crowd HTTP/1.1\r\nHost: localhost\r\n\r\n"
 def run(stage, verdict, options):
     count = options.connections
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    # The gateway keeps one for the upstream beside every client's.
-    needed = 2 * (count + RESERVE) + 1_000
-    if limit < needed:
-        raise Failure(f"{count} connections need {needed} descriptors, and the limit is {limit}: ulimit -n, or as root")
+    if limit < count + 2 * RESERVE:
+        raise Failure(f"{count} connections need {count + 2 * RESERVE} descriptors, and the limit is {limit}: ulimit -n")
     timeouts = {"keepAlive": "2m", "header": "1m"}
-    gateway = stage.gateway(timeouts=timeouts, limits={"connections": count + RESERVE}, upstream={"pool": {"idleTimeout": "1s"}})
+    limits = {"connections": count + RESERVE, "connectionsPerAddress": 2 * count // ADDRESSES}
+    gateway = stage.gateway(timeouts=timeouts, limits=limits, upstream={"pool": {"idleTimeout": "1s"}})
+    for warning in gateway.warnings():
+        verdict.figure(warning)
     for number in (1, 2):
         # The second crowd shows whether what the first left behind is used again, or comes on top.
         wave(verdict, gateway, count, "first" if number == 1 else "second")
@@ -81,24 +82,30 @@ def connect(port, number):
     # The port is chosen at connect, so that ten thousand do not have to be different from each other.
     connection.setsockopt(socket.IPPROTO_IP, 24, 1)
     connection.bind((f"127.0.1.{1 + number % ADDRESSES}", 0))
-    connection.settimeout(10)
+    connection.settimeout(5)
     connection.connect(("127.0.0.1", port))
     return connection
 
 
 def be_crowd(port, count, pipe):
     raise_file_limit()
-    start, connections, answered = time.monotonic(), [], 0
+    start, connections, answered, waiting = time.monotonic(), [], 0, []
     for number in range(count):
         try:
             connections.append(connect(port, number))
+            if number % 2:
+                connections[-1].sendall(REQUEST)
+                waiting.append(connections[-1])
         except OSError:
+            # Told by the figures.
             continue
-        if number % 2:
-            connections[-1].sendall(REQUEST)
-            if number % 200 == 199:
-                answered += sum(is_answered(each) for each in connections[-200:][1::2])
-    answered += sum(is_answered(each) for each in connections[len(connections) // 200 * 200 :][1::2])
+        if len(waiting) == 100 or number == count - 1:
+            served = sum(map(is_answered, waiting))
+            answered += served
+            # The gateway accepts no more: whoever comes now would wait for nothing.
+            if waiting and not served:
+                break
+            waiting = []
     pipe.send({"opened": len(connections), "answered": answered, "seconds": time.monotonic() - start})
     pipe.recv()
     pipe.send({"open": sum(is_open(each) for each in connections)})
@@ -112,6 +119,7 @@ def be_crowd(port, count, pipe):
 
 
 def is_answered(connection):
+    connection.settimeout(0.5)
     try:
         return connection.recv(4096).startswith(b"HTTP/1.1 200 ")
     except OSError:

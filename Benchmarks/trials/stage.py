@@ -66,6 +66,11 @@ class Gateway:
         found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
         return int(found[1]) * 1024 if found else 0
 
+    def warnings(self):
+        """What it has warned of so far."""
+        lines = pathlib.Path(self.process.log).read_text(errors="replace").splitlines()
+        return [line for line in lines if '"level":"warning"' in line]
+
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
@@ -88,6 +93,10 @@ class Gateway:
         return value
 
 
+def route(name, path, upstream, methods):
+    return {"name": name, "methods": methods, "path": path, "upstream": upstream, "requiresAuthorization": False}
+
+
 class Stage:
     """A work folder with certificate and origin; gateways are started in it."""
 
@@ -95,7 +104,7 @@ class Stage:
         if not pathlib.Path(binary).is_file():
             raise Failure(f"there is no {binary}; build it: deploy/build.sh")
         self.binary = str(binary)
-        self.origin_port = rigs.free_ports(1)[0]
+        self.origin_port, self.probe_port = rigs.free_ports(2)
         self.started = 0
 
     def __enter__(self):
@@ -105,7 +114,9 @@ class Stage:
             # nginx's workers give up root, and need to get in.
             self.folder.chmod(0o755)
             rigs.make_certificate(self.folder)
-            self.python("trials.origin", str(self.origin_port), port=self.origin_port)
+            # A second one for the probes, so that what makes the first one late does not make them late.
+            for port in (self.origin_port, self.probe_port):
+                self.python("trials.origin", str(port), port=port)
         except BaseException:
             self.__exit__()
             raise
@@ -138,10 +149,14 @@ class Stage:
                 {"address": f"127.0.0.1:{tls_port}", "tls": files},
             ],
             "admin": {"address": f"127.0.0.1:{admin_port}"},
-            "upstreams": {"api": {"targets": [f"http://127.0.0.1:{upstream_port or self.origin_port}"]}},
+            "upstreams": {
+                "api": {"targets": [f"http://127.0.0.1:{upstream_port or self.origin_port}"]},
+                "probe": {"targets": [f"http://127.0.0.1:{self.probe_port}"], "pool": {"idleTimeout": "1s"}},
+            },
             "session": {"cookie": {"name": "cloakroom", "secure": False}},
             "routes": [
-                {"name": "all", "methods": ["GET", "POST", "PUT"], "path": "/*", "requiresAuthorization": False},
+                route("all", "/*", "api", ["GET", "POST", "PUT", "DELETE", "OPTIONS"]),
+                route("probe", "/probe/{number}", "probe", ["GET"]),
             ],
             "eventLoops": 2,
         }

@@ -37,18 +37,25 @@ public struct RequestHeadBuilder: Sendable {
         // Before anything else, so that what it costs is bounded.
         guard start + nameCount + valueCount + 6 <= limits.head else { throw .headTooLarge }
         guard head.fields.count < limits.fields else { throw .tooManyFields }
-        guard Self.isLowerCaseToken(name) else { throw .fieldName }
-        guard Self.isFieldValue(value) else { throw .fieldValue }
         head.bytes.writeString(name)
         head.bytes.writeStaticString(": ")
         head.bytes.writeString(value)
         head.bytes.writeStaticString("\r\n")
-        let known = names.field(head.bytes.readableBytesUInt8Span, from: start, count: nameCount)
+        let valueStart = start + nameCount + 2
+        let known = try check(head.bytes, nameStart: start, nameCount: nameCount, valueStart: valueStart, valueCount)
         head.fields.append(
             FieldIndex(
-                nameStart: start, nameCount: nameCount, valueStart: start + nameCount + 2, valueCount: valueCount,
-                name: known))
+                nameStart: start, nameCount: nameCount, valueStart: valueStart, valueCount: valueCount, name: known))
         return known
+    }
+
+    private func check(
+        _ buffer: ByteBuffer, nameStart: Int, nameCount: Int, valueStart: Int, _ valueCount: Int
+    ) throws(WireError) -> KnownField {
+        let bytes = buffer.readableBytesUInt8Span
+        guard Self.isLowerCaseToken(bytes, from: nameStart, count: nameCount) else { throw .fieldName }
+        guard Self.isFieldValue(bytes, from: valueStart, count: valueCount) else { throw .fieldValue }
+        return names.field(bytes, from: nameStart, count: nameCount)
     }
 
     /// Takes back the field that was written last.
@@ -68,16 +75,22 @@ public struct RequestHeadBuilder: Sendable {
         !text.isEmpty && text.utf8.allSatisfy { Byte.isToken($0) }
     }
 
-    private static func isLowerCaseToken(_ text: String) -> Bool {
-        !text.isEmpty && text.utf8.allSatisfy { Byte.isToken($0) && !(0x41...0x5a).contains($0) }
+    private static func isLowerCaseToken(_ bytes: Span<UInt8>, from start: Int, count: Int) -> Bool {
+        for index in start..<(start + count) {
+            let byte = bytes[index]
+            guard Byte.isToken(byte), byte < UInt8(ascii: "A") || byte > UInt8(ascii: "Z") else { return false }
+        }
+        return count > 0
     }
 
     private static func isTarget(_ text: String) -> Bool {
         text.utf8.allSatisfy { $0 > Byte.space && $0 != Byte.delete }
     }
 
-    private static func isFieldValue(_ text: String) -> Bool {
-        guard let first = text.utf8.first, let last = text.utf8.last else { return true }
-        return !Byte.isBlank(first) && !Byte.isBlank(last) && text.utf8.allSatisfy { Byte.isFieldText($0) }
+    private static func isFieldValue(_ bytes: Span<UInt8>, from start: Int, count: Int) -> Bool {
+        let end = start + count
+        guard count > 0 else { return true }
+        return !Byte.isBlank(bytes[start]) && !Byte.isBlank(bytes[end - 1])
+            && Byte.endOfFieldText(bytes, from: start, to: end) == end
     }
 }

@@ -18,6 +18,8 @@ seeds=Tests/Fuzzing/Corpus/$target
     exit 2
 }
 
+# Swift's own report of a crash would keep libFuzzer from writing the input down.
+export SWIFT_BACKTRACE=enable=no
 export CLOAKROOM_LIBFUZZER=1 CLOAKROOM_FUZZ_TARGET=$target
 build=(swift build --configuration release --scratch-path "$scratch" --sanitize fuzzer --product cloakroom-fuzz)
 "${build[@]}"

@@ -24,7 +24,8 @@ extension UpstreamTLSPlan {
             let key = ["caFile", "certificateFile", "keyFile", "serverName"].first(where: scope.isGiven)
             if let key {
                 scope.complain(
-                    Mistake("no target of this upstream is reached over TLS", "write https:// targets, or leave it out"),
+                    Mistake(
+                        "no target of this upstream is reached over TLS", "write https:// targets, or leave it out"),
                     at: key)
             }
         }

@@ -58,7 +58,8 @@ extension ValueFormat where Value == String {
     static let hostName = ValueFormat { text throws(Mistake) in
         guard (1...253).contains(text.utf8.count), HostAndPort.isHost(text), IPAddress.bytes(of: text) == nil else {
             throw Mistake(
-                "\(Printable.quoted(text)) is not a host name", "write the name in the certificate, such as api.example.com")
+                "\(Printable.quoted(text)) is not a host name",
+                "write the name in the certificate, such as api.example.com")
         }
         return text
     }

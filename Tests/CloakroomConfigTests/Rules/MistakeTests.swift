@@ -189,7 +189,8 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
                 + " (write http://host:port, https://host:port or unix:/path)"),
         MistakeCase(
             "\"http://127.0.0.1:9000\"", "\"unix:run/api\"",
-            "5:15: upstreams.api.targets.0: \"unix:run/api\" has no absolute path (write one such as unix:/run/api.sock)"),
+            "5:15: upstreams.api.targets.0: \"unix:run/api\" has no absolute path (write one such as unix:/run/api.sock)"
+        ),
         MistakeCase(
             "\"http://127.0.0.1:9000\"", "\"unix:/\(String(repeating: "a", count: 107))\"",
             "5:15: upstreams.api.targets.0: the path of the socket is longer than 107 bytes"

@@ -10,7 +10,8 @@ enum Upstreams {
 
     static func plan(port: Int, others: [Int] = []) -> UpstreamPlan {
         UpstreamPlan(
-            name: "api", targets: ([port] + others).map { UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: $0)) },
+            name: "api",
+            targets: ([port] + others).map { UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: $0)) },
             apiToken: APIToken(value: Secret(apiToken)), signIn: TokenCallPlan(path: "/auth", credentials: .basic),
             refresh: TokenCallPlan(path: "/auth/refresh"), revoke: TokenCallPlan(path: "/auth/revoke"),
             user: TokenCallPlan(method: "GET", path: "/user"))

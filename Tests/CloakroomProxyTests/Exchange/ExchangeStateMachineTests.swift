@@ -59,6 +59,29 @@ struct ExchangeStateMachineTests {
         }
     }
 
+    @Test("A tunnel: the client ends its side first, then the upstream (RFC 6455 §4)")
+    func tunnelEndedByClient() {
+        var machine = Self.machine(in: .sent(.complete))
+        #expect(machine.switched())
+        #expect(machine.takesBody)
+        #expect(machine.isRelaying)
+        #expect(machine.requestEnded() == .halfClose)
+        #expect(!machine.takesBody)
+        #expect(machine.isRelaying)
+        #expect(machine.tunnelEnded() == .finish)
+        #expect(machine.state == .idle)
+    }
+
+    @Test("A tunnel: the upstream ends its side first, then the client (RFC 6455 §4)")
+    func tunnelEndedByUpstream() {
+        var machine = Self.machine(in: .tunnelling(.open))
+        #expect(machine.tunnelEnded() == .halfClose)
+        #expect(machine.takesBody)
+        #expect(!machine.isRelaying)
+        #expect(machine.requestEnded() == .finishTunnel)
+        #expect(machine.state == .idle)
+    }
+
     @Test("A client that goes while work is under way off the loop is not resumed")
     func parkedAndGone() {
         var machine = ExchangeStateMachine()
@@ -96,7 +119,8 @@ struct ExchangeStateMachineTests {
         (
             .sent(.complete),
             [
-                .requestEnded: "finishRequest", .responseBegan: "true > relaying(complete)", .failed: "answer",
+                .requestEnded: "finishRequest", .responseBegan: "true > relaying(complete)",
+                .switched: "true > tunnelling(open)", .failed: "answer",
                 .failedSafely: "retry > leasing(complete)", .deadline: "responseTimeout",
                 .clientGone: "closeUpstream > idle",
             ]
@@ -115,21 +139,43 @@ struct ExchangeStateMachineTests {
                 .deadline: "cut", .clientGone: "closeUpstream > idle",
             ]
         ),
+        (
+            .tunnelling(.open),
+            [
+                .requestEnded: "halfClose > tunnelling(complete)", .tunnelEnded: "halfClose > tunnelEnding",
+                .failed: "cut", .failedSafely: "cut", .deadline: "cut", .clientGone: "closeTunnel > idle",
+            ]
+        ),
+        (
+            .tunnelling(.complete),
+            [
+                .tunnelEnded: "finish > idle", .failed: "cut", .failedSafely: "cut", .deadline: "cut",
+                .clientGone: "closeTunnel > idle",
+            ]
+        ),
+        (
+            .tunnelEnding,
+            [
+                .requestEnded: "finishTunnel > idle", .failed: "cut", .failedSafely: "cut", .deadline: "cut",
+                .clientGone: "closeTunnel > idle",
+            ]
+        ),
         (.collecting, [.requestEnded: "answer", .deadline: "requestTimeout", .clientGone: "record > idle"]),
         (.parked, [.resume: "proceed", .clientGone: "record > idle"]),
         (.answered, [.deadline: "cut", .clientGone: "record > idle"]),
     ]
 
     private enum Event: CaseIterable {
-        case leased, requestEnded, responseBegan, responseEnded, failed, failedSafely, deadline, clientGone, resume
+        case leased, requestEnded, responseBegan, responseEnded, switched, tunnelEnded, failed, failedSafely, deadline
+        case clientGone, resume
 
         /// What an event gives where it cannot happen.
         var nothing: String {
             switch self {
             case .leased: "giveBack"
-            case .responseBegan, .responseEnded: "false"
+            case .responseBegan, .responseEnded, .switched: "false"
             case .resume: "drop"
-            case .requestEnded, .failed, .failedSafely, .deadline, .clientGone: "nothing"
+            case .requestEnded, .tunnelEnded, .failed, .failedSafely, .deadline, .clientGone: "nothing"
             }
         }
 
@@ -139,6 +185,8 @@ struct ExchangeStateMachineTests {
             case .requestEnded: "\(machine.requestEnded())"
             case .responseBegan: "\(machine.responseBegan())"
             case .responseEnded: "\(machine.responseEnded())"
+            case .switched: "\(machine.switched())"
+            case .tunnelEnded: "\(machine.tunnelEnded())"
             case .failed: "\(machine.upstreamFailed(mayRetry: false))"
             case .failedSafely: "\(machine.upstreamFailed(mayRetry: true))"
             case .deadline: "\(machine.deadlineExpired())"
@@ -183,13 +231,28 @@ struct ExchangeStateMachineTests {
                     if action == "retry" { #expect(before == .sent(.complete)) }
                     if action == "send" { #expect(before == .leasing(.open) || before == .leasing(.complete)) }
                     if event == .clientGone { #expect(machine.state == .idle) }
+                    // There is a tunnel only where one was asked for, and it never becomes an answer again.
+                    if action == "halfClose" || action == "finish" || action == "finishTunnel" || action == "closeTunnel" {
+                        #expect(Self.isTunnel(before))
+                    }
+                    if Self.isTunnel(machine.state) { #expect(Self.isTunnel(before) || before == .sent(.complete)) }
+                    if Self.isTunnel(before) { #expect(Self.isTunnel(machine.state) || machine.state == .idle) }
                 }
                 if machine.takesBody {
-                    #expect([.sent(.open), .relaying(.open), .collecting].contains(machine.state))
+                    #expect(
+                        [.sent(.open), .relaying(.open), .tunnelling(.open), .tunnelEnding, .collecting]
+                            .contains(machine.state))
                 }
             }
             machine.finish()
             #expect(machine.state == .idle)
+        }
+    }
+
+    private static func isTunnel(_ state: ExchangeStateMachine.State) -> Bool {
+        switch state {
+        case .tunnelling, .tunnelEnding: true
+        default: false
         }
     }
 
@@ -206,6 +269,16 @@ struct ExchangeStateMachineTests {
             machine.forward(hasBody: body == .open)
             _ = machine.leased()
             _ = machine.responseBegan()
+        case .tunnelling(let side):
+            machine.forward(hasBody: false)
+            _ = machine.leased()
+            _ = machine.switched()
+            if side == .complete { _ = machine.requestEnded() }
+        case .tunnelEnding:
+            machine.forward(hasBody: false)
+            _ = machine.leased()
+            _ = machine.switched()
+            _ = machine.tunnelEnded()
         case .collecting: machine.collect()
         case .parked: machine.park()
         case .answered: machine.answered()

@@ -26,6 +26,6 @@ struct FuzzSettings {
 
     /// The command that tries an input again.
     static func replay(_ target: FuzzTarget, _ bytes: [UInt8]) -> String {
-        "CLOAKROOM_FUZZ_INPUT=\(target.name):\(Data(bytes).base64EncodedString()) swift test --filter FuzzTests"
+        "CLOAKROOM_FUZZ_INPUT=\(target.name):\(Data(bytes).base64EncodedString()) swift test --filter FuzzTests/replay"
     }
 }

@@ -10,7 +10,7 @@ public func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     do throws(Violation) {
         try chosen.check(bytes)
     } catch {
-        print("cloakroom-fuzz: \(chosen.name): \(error)")
+        complain("\(chosen.name): \(error)")
         // The one way to tell libFuzzer that the input is to be kept.
         abort()
     }
@@ -20,8 +20,14 @@ public func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
 private let chosen: FuzzTarget = {
     let name = getenv("CLOAKROOM_FUZZ_TARGET").map { String(cString: $0) } ?? ""
     guard let target = FuzzTarget.named(name) else {
-        print("cloakroom-fuzz: CLOAKROOM_FUZZ_TARGET has to be one of \(FuzzTarget.all.map(\.name))")
+        complain("CLOAKROOM_FUZZ_TARGET has to be one of \(FuzzTarget.all.map(\.name))")
         exit(2)
     }
     return target
 }()
+
+/// Writes a line that is not lost with the process.
+private func complain(_ text: String) {
+    for byte in "cloakroom-fuzz: \(text)\n".utf8 { fputc(CInt(byte), stderr) }
+    fflush(stderr)
+}

@@ -22,8 +22,6 @@ extension FuzzTarget {
         case .refused: try require(whole.error != nil, "should have been refused")
         case .incomplete: try require(whole.error == nil && !whole.isComplete, "is not complete")
         case .complete(let count):
-            // What is read plainly has no limits of its own.
-            if whole.error == .chunkExtension || whole.error == .trailer { return }
             try require(
                 whole.error == nil && whole.isComplete, "should have been accepted: \(String(describing: whole.error))")
             try require(whole.leftover == Array(bytes[count...]), "another end was found")
@@ -87,6 +85,7 @@ private struct PlainChunks {
     private(set) var end = End.incomplete
     private let bytes: [UInt8]
     private var index = 0
+    private var extensionCount = 0
 
     init(_ bytes: [UInt8]) {
         self.bytes = bytes
@@ -95,7 +94,12 @@ private struct PlainChunks {
 
     /// - Returns: Whether there is another chunk.
     private mutating func readChunk() -> Bool {
+        extensionCount += bytes[index...].prefix { $0 != 0x0d && $0 != 0x0a }.drop { $0 != UInt8(ascii: ";") }.count
         guard let line = line(isFit: Self.isBeginOfSizeLine) else { return false }
+        guard extensionCount <= 4_096 else {
+            end = .refused
+            return false
+        }
         let digits = line.prefix { $0 != UInt8(ascii: ";") }
         guard let size = Int(String(decoding: digits, as: UTF8.self), radix: 16) else {
             end = .refused
@@ -121,13 +125,16 @@ private struct PlainChunks {
 
     private mutating func readTrailers() {
         let start = index
-        while let line = line(isFit: Self.isBeginOfTrailer) {
+        var count = 0
+        while let line = line(isFit: Self.isBeginOfTrailer), count <= 100 {
             if line.isEmpty {
                 trailers = Array(bytes[start..<(index - 2)])
-                end = .complete(index)
+                end = index - start > 8_192 ? .refused : .complete(index)
                 return
             }
+            count += 1
         }
+        if count > 100 || bytes.count - start >= 8_192 { end = .refused }
     }
 
     /// Takes a line and its end; without one it decides whether one could still become fit.

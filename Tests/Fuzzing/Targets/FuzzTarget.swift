@@ -25,7 +25,7 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
 
     /// Every target.
     public static let all: [FuzzTarget] = [
-        .requests, .responses, .chunks, .cookies, .requestTargets, .proxyHeaders, .builtHeads, .config,
+        .requests, .responses, .chunks, .cookies, .requestTargets, .proxyHeaders, .builtHeads, .webSockets, .config,
     ]
 
     /// The target of the given name.

@@ -26,9 +26,7 @@ struct HTTP2ResponseFields {
         for field in head.fields where !field.isDropped {
             let name = Self.name(of: field, bytes)
             guard name != except else { continue }
-            headers.add(
-                name: name, value: Self.text(bytes, field.valueRange),
-                indexing: field.name == .setCookie ? .neverIndexed : .indexable)
+            headers.add(name: name, value: Self.text(bytes, field.valueRange), indexing: Self.indexing(of: name))
         }
     }
 
@@ -58,8 +56,18 @@ struct HTTP2ResponseFields {
             while index < bytes.count, bytes[index] != 0x0d { index += 1 }
             let text = Self.text(bytes, ByteRange(start: valueStart, count: index - valueStart))
             let lower = Self.lowerCaseText(bytes, name)
-            headers.add(name: lower, value: text, indexing: lower == "set-cookie" ? .neverIndexed : .indexable)
+            headers.add(name: lower, value: text, indexing: Self.indexing(of: lower))
             index += 2
+        }
+    }
+
+    /// What differs from answer to answer would only push out of the client's table what does not (RFC 7541 §7.1.3 for
+    /// what must not stand in it at all).
+    private static func indexing(of name: String) -> HPACKIndexing {
+        switch name {
+        case "set-cookie": .neverIndexed
+        case "content-length", "etag", "last-modified", "location", "content-range", "age": .nonIndexable
+        default: .indexable
         }
     }
 

@@ -41,7 +41,7 @@ enum CertificateReloader {
                     logger.error(
                         "certificates could not be reloaded, the old ones stay in use",
                         metadata: [
-                            "event": "tls_reload", "outcome": "failure", "listener": "\(name)", "error": "\(reason)",
+                            "event": "tls_reload", "outcome": "failure", "listener": "\(name)", "reason": "\(reason)",
                         ])
                 }
             }

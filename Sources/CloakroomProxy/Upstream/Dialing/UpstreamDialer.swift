@@ -19,7 +19,8 @@ struct UpstreamDialer {
         }
     }
 
-    private func connect(to place: UpstreamTargetEntry.Place, within limit: TimeAmount) -> EventLoopFuture<any Channel> {
+    private func connect(to place: UpstreamTargetEntry.Place, within limit: TimeAmount) -> EventLoopFuture<any Channel>
+    {
         let bootstrap = ClientBootstrap(group: eventLoop)
             .connectTimeout(limit)
             .channelOption(.maxMessagesPerRead, value: 1)

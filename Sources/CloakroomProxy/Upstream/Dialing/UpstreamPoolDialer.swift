@@ -39,7 +39,8 @@ final class UpstreamPoolDialer {
         var dial = dial
         guard now < dial.deadline, let index = health.choose(now: now, tried: dial.tried) else {
             pool.dialFailed(
-                failure ?? UpstreamFailure(.connectTimeout), target: dial.tried.last ?? 0, duration: now &- dial.begunAt)
+                failure ?? UpstreamFailure(.connectTimeout), target: dial.tried.last ?? 0, duration: now &- dial.begunAt
+            )
             return
         }
         dial.tried.append(index)

@@ -35,7 +35,9 @@ struct ConnectionTenureTests {
         #expect(tenure.isOver(now: 0) == (seconds == 0))
     }
 
-    @Test("What is no such word is passed over", arguments: ["", "timeout", "timeout=", "timeout=x", "max=5", "time=5"])
+    @Test(
+        "What is no such word is passed over",
+        arguments: ["", "timeout", "timeout=", "timeout=x", "max=5", "time=5"])
     func noHint(value: String) throws {
         #expect(try read("Keep-Alive: \(value)").idleLimit == .max)
     }

@@ -1,0 +1,229 @@
+import CloakroomCore
+import NIOCore
+import NIOHTTP2
+import Testing
+
+@Suite("Bodies in HTTP/2", .serialized)
+struct HTTP2BodyTests {
+    private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
+
+    @Test("A body with its length keeps it; one without is chunked")
+    func framing() async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            client.send(
+                .headers(1, .post("/public/a", ("content-length", "5")), ends: false), .data(1, "he"),
+                .data(1, "llo", ends: true))
+            #expect(try await client.answer(1).text == "ok")
+            client.send(.headers(3, .post(), ends: false), .data(3, "hello"), .data(3, ends: true))
+            #expect(try await client.answer(3).text == "ok")
+            client.send(.headers(5, .post("/public/a", ("content-length", "0")), ends: false), .data(5, ends: true))
+            #expect(try await client.answer(5).text == "ok")
+            let requests = gateway.upstream.requests
+            #expect(requests[0]["Content-Length"] == "5")
+            #expect(requests[0].text == "hello")
+            #expect(requests[1]["Transfer-Encoding"] == "chunked")
+            #expect(requests[1]["Content-Length"] == nil)
+            #expect(requests[1].text == "5\r\nhello\r\n0\r\n\r\n")
+            #expect(requests[2]["Content-Length"] == "0")
+            #expect(requests[2].text == "")
+        }
+    }
+
+    @Test(
+        "RFC 9113 §8.1.1: a body that is not as long as was said is an error of its stream",
+        arguments: [
+            ("5", [HTTP2WireFrame.data(1, "hel", ends: true)]), ("5", [.data(1, "hello!", ends: true)]),
+            ("5", [.data(1, "hello"), .data(1, "!")]), ("5", [.data(1, "hel"), .data(1, ends: true)]),
+            ("5", [.data(1, "hel"), .headers(1, HTTP2Fields([("x-sum", "a")]))]), ("0", [.data(1, "a", ends: true)]),
+        ] as [(String, [HTTP2WireFrame])])
+    func mismatch(length: String, frames: [HTTP2WireFrame]) async throws {
+        try await GatewaySetup([.head], Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .post("/public/a", ("content-length", length)), ends: false))
+            _ = try await gateway.upstream.request()
+            client.send(frames)
+            let answer = try await client.answer(1)
+            #expect(answer.reset == .protocolError)
+            #expect(answer.sections.isEmpty)
+            try await gateway.upstream.closed()
+            #expect(try await client.exchange(3, .get()).text == "ok")
+            try await gateway.metric("cloakroom_wire_rejections_total{kind=\"http2_stream\"} 1")
+        }
+    }
+
+    @Test("RFC 9110 §6.5: trailers of the request stand behind its chunks")
+    func requestTrailers() async throws {
+        let expected = "5\r\nhello\r\n0\r\nx-sum: abc\r\n\r\n"
+        let script: [ScriptedUpstream.Step] = [.head, .body(expected.utf8.count), .send(Reply.ok), .again]
+        try await GatewaySetup(script).http2().run { gateway in
+            let client = try await gateway.http2()
+            client.send(
+                .headers(1, .post("/public/a", ("te", "trailers")), ends: false), .data(1, "hello"),
+                .headers(1, HTTP2Fields([("x-sum", "abc"), ("authorization", "forged"), ("content-length", "9")])))
+            #expect(try await client.answer(1).text == "ok")
+            #expect(gateway.upstream.requests[0].text == expected)
+            #expect(gateway.upstream.requests[0]["TE"] == "trailers")
+        }
+    }
+
+    @Test("5 MB, more than the connection's window, arrive whole", arguments: [nil, 0, 255] as [UInt8?])
+    func upload(padding: UInt8?) async throws {
+        let total = 5 << 20
+        // Frames that are mostly padding, so that padding that were not given back would be missed.
+        let size = padding == 255 ? 1_024 : 16_384
+        let script: [ScriptedUpstream.Step] = [.head, .body(total), .send(Reply.ok), .again]
+        try await GatewaySetup(script).http2().run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .post("/public/a", ("content-length", "\(total)")), ends: false))
+            try await client.upload(1, total, frame: size, padding: padding)
+            #expect(try await client.answer(1).text == "ok")
+            let body = gateway.upstream.requests[0].body
+            #expect(body.readableBytes == total)
+            #expect(body.readableBytesView.allSatisfy { $0 == 0x61 })
+            // And nothing was lost for the next.
+            client.send(.headers(3, .post("/public/a", ("content-length", "\(total)")), ends: false))
+            try await client.upload(3, total)
+            #expect(try await client.answer(3).text == "ok")
+        }
+    }
+
+    @Test("RFC 9110 §15.5.14: a body that is too large is 413, declared or not; then the stream is reset in peace")
+    func tooLarge() async throws {
+        try await GatewaySetup([.head], [.head], Self.serves).http2 { $0.limits.body = 1_000 }.run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .post("/public/a", ("content-length", "1001")), ends: false))
+            let declared = try await client.answer(1)
+            #expect(declared.status == 413)
+            #expect(declared.isEnded)
+            #expect(try await client.reset(1) == .noError)
+            client.send(
+                .headers(3, .post(), ends: false), .data(3, Array(repeating: 0x61, count: 900)),
+                .data(3, Array(repeating: 0x61, count: 900)))
+            let undeclared = try await client.answer(3)
+            #expect(undeclared.status == 413)
+            #expect(undeclared.code == "content_too_large")
+            #expect(try await client.reset(3) == .noError)
+            try await gateway.upstream.closed()
+            #expect(gateway.upstream.connections.count == 1)
+        }
+    }
+
+    @Test("RFC 9113 §8.1: an early answer to an upload is given whole, then the stream is reset with NO_ERROR")
+    func earlyAnswer() async throws {
+        let early = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
+        try await GatewaySetup([.head, .send(early)], Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            client.send(
+                .headers(1, .post("/public/a", ("content-length", "1000000")), ends: false), .data(1, "some of it"))
+            let answer = try await client.answer(1)
+            #expect(answer.status == 403)
+            #expect(answer.text == "no")
+            #expect(answer.isEnded)
+            #expect(try await client.reset(1) == .noError)
+            try await gateway.upstream.closed()
+            // What was on its way meanwhile is put up with.
+            client.send(.data(1, "the rest"), .windowUpdate(1, 10), .reset(1))
+            #expect(try await client.exchange(3, .get()).text == "ok")
+            #expect(client.farewells.isEmpty)
+        }
+    }
+
+    @Test("RFC 9113 §5.1: bodies on their way to streams that were answered early neither end nor stall a connection")
+    func manyEarlyAnswers() async throws {
+        try await GatewaySetup(Self.serves).http2 { $0.limits.body = 1_000 }.run { gateway in
+            let client = try await gateway.http2()
+            let ids = Array(stride(from: UInt32(1), to: 160, by: 2))
+            client.send(ids.map { .headers($0, .post("/public/a", ("content-length", "1000000")), ends: false) })
+            for id in ids { #expect(try await client.reset(id) == .noError) }
+            // Altogether more than the connection's window.
+            for id in ids { try await client.upload(id, 65_536, ends: false) }
+            #expect(try await client.exchange(201, .get()).text == "ok")
+            #expect(client.farewells.isEmpty)
+        }
+    }
+
+    @Test("RFC 9113 §5.1: trailers on their way to a stream that was answered early do not end the connection")
+    func trailersAfterEarlyAnswer() async throws {
+        let early = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
+        try await GatewaySetup([.head, .send(early)], Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .post(), ends: false), .data(1, "some of it"))
+            #expect(try await client.reset(1) == .noError)
+            client.send(.headers(1, HTTP2Fields([("x-sum", "a")])))
+            #expect(try await client.exchange(3, .get()).text == "ok")
+            #expect(client.farewells.isEmpty)
+        }
+    }
+
+    @Test(
+        "RFC 9112 §8: an answer that is cut is a reset stream, never a clean end",
+        arguments: [
+            "Content-Length: 100\r\n\r\nsome", "Transfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n",
+            "Transfer-Encoding: chunked\r\n\r\n4\r\nsome\r\nX",
+        ])
+    func cut(rest: String) async throws {
+        let gate = Gate()
+        let script: [ScriptedUpstream.Step] = [.request, .send("HTTP/1.1 200 OK\r\n\(rest)"), .wait(gate), .close]
+        try await GatewaySetup(script, Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .get()))
+            try await eventually("some of the answer") { client.stream(1).bodyCount == 4 || client.stream(1).isOver }
+            gate.open()
+            let answer = try await client.answer(1)
+            #expect(answer.reset == .internalError)
+            #expect(!answer.isEnded)
+            #expect(answer.text == "some")
+            #expect(try await client.exchange(3, .get()).text == "ok")
+        }
+    }
+
+    @Test("An answer that ends with its connection ends its stream")
+    func untilClose() async throws {
+        try await GatewaySetup([.request, .send("HTTP/1.1 200 OK\r\n\r\nall"), .close]).http2().run { gateway in
+            let answer = try await gateway.http2().exchange(1, .get())
+            #expect(answer.text == "all")
+            #expect(answer.isEnded)
+            #expect(answer.reset == nil)
+        }
+    }
+
+    @Test("RFC 9113 §5.4.2: a client that resets a stream cancels the upstream's work at once", arguments: [true, false])
+    func cancelled(hasBegun: Bool) async throws {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome"
+        try await GatewaySetup(hasBegun ? [.request, .send(head)] : [.request], Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .get()))
+            _ = try await gateway.upstream.request()
+            if hasBegun { try await eventually("some of the answer") { client.stream(1).bodyCount == 4 } }
+            client.send(.reset(1))
+            try await gateway.upstream.closed()
+            #expect(try await client.exchange(3, .get()).text == "ok")
+            #expect(client.stream(1).reset == nil)
+        }
+    }
+
+    @Test("A client that goes away cancels all that runs")
+    func clientGone() async throws {
+        try await GatewaySetup([.request]).http2().run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .get()), .headers(3, .get()), .headers(5, .post(), ends: false))
+            try await eventually("three upstream connections") { gateway.upstream.connections.count == 3 }
+            try await client.close()
+            try await eventually("their ends") { gateway.upstream.connections.allSatisfy(\.isClosed) }
+        }
+    }
+
+    @Test("RFC 9110 §15.5.9: a body that stalls is 408")
+    func stalledBody() async throws {
+        try await GatewaySetup([.head], Self.serves).http2 { $0.timeouts.bodyIdle = .milliseconds(200) }
+            .run { gateway in
+                let client = try await gateway.http2()
+                client.send(.headers(1, .post(), ends: false), .data(1, "some"))
+                let answer = try await client.answer(1)
+                #expect(answer.status == 408)
+                #expect(try await client.reset(1) == .noError)
+                #expect(try await client.exchange(3, .get()).text == "ok")
+            }
+    }
+}

@@ -1,0 +1,227 @@
+import CloakroomCore
+import NIOCore
+import NIOHTTP2
+import Testing
+
+@Suite("A request in HTTP/2", .serialized)
+struct HTTP2RequestTests {
+    private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
+
+    @Test("RFC 9113 §8.3.1: reaches the upstream as one of HTTP/1.1, its authority as the host for forwarding")
+    func get() async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            let answer = try await client.exchange(1, .get("/public/a?b=c", ("accept", "x/y"), ("x-empty", "")))
+            #expect(answer.status == 200)
+            #expect(answer.text == "ok")
+            #expect(answer["content-length"] == "2")
+            #expect(answer["date"] != nil)
+            #expect(answer.reset == nil)
+            let request = try await gateway.upstream.request()
+            #expect(request.line == "GET /public/a?b=c HTTP/1.1")
+            #expect(request["Accept"] == "x/y")
+            #expect(request["X-Empty"] == "")
+            #expect(request.values("Host").count == 1)
+            #expect(request["X-Forwarded-Host"] == "gateway.test")
+            #expect(request["Via"] == "2.0 cloakroom")
+            #expect(!request.head.contains("\r\n:"))
+        }
+    }
+
+    @Test("RFC 9113 §8.3.1: a host that says the same as the authority is allowed; alone it stands for it")
+    func host() async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            #expect(try await client.exchange(1, .get("/public/a", ("host", "gateway.test"))).status == 200)
+            let alone = HTTP2Fields([
+                (":method", "GET"), (":scheme", "http"), (":path", "/public/b"), ("host", "other.test"),
+            ])
+            #expect(try await client.exchange(3, alone).status == 200)
+            #expect(gateway.upstream.requests.map { $0["X-Forwarded-Host"] } == ["gateway.test", "other.test"])
+        }
+    }
+
+    @Test("Many requests on one connection are served, one after another and all at once")
+    func many() async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            for id in stride(from: UInt32(1), to: 40, by: 2) {
+                let answer = try await client.exchange(id, .get("/public/\(id)", ("x-number", "\(id)")))
+                #expect(answer.text == "ok")
+            }
+            let requests = gateway.upstream.requests
+            #expect(requests.map { $0["X-Number"] } == stride(from: 1, to: 40, by: 2).map { "\($0)" })
+            let ids = Array(stride(from: UInt32(41), to: 200, by: 2))
+            client.send(ids.map { .headers($0, .get("/public/\($0)")) })
+            for id in ids { #expect(try await client.answer(id).text == "ok") }
+        }
+    }
+
+    @Test("RFC 9110 §9.3.2: the answer to HEAD ends with its fields, and keeps its length")
+    func head() async throws {
+        let reply = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
+        try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
+            let client = try await gateway.http2()
+            let answer = try await client.exchange(1, .request("HEAD"))
+            #expect(answer.endedWithFields)
+            #expect(answer["content-length"] == "1000")
+            #expect(try await client.exchange(3, .request("HEAD", "/nowhere")).endedWithFields)
+        }
+    }
+
+    @Test("RFC 9110 §15.3.5, §15.4.5: 204 and 304 end with their fields", arguments: [204, 304])
+    func bodiless(status: Int) async throws {
+        let reply = "HTTP/1.1 \(status) Nothing\r\nETag: \"a\"\r\n\r\n"
+        try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
+            let answer = try await gateway.http2().exchange(1, .get())
+            #expect(answer.status == status)
+            #expect(answer.endedWithFields)
+            #expect(answer["etag"] == "\"a\"")
+        }
+    }
+
+    @Test("RFC 9113 §8.2.3: several cookie fields become one, and the session is found in it")
+    func cookies() async throws {
+        let sessions = FakeSessions()
+        let cookie = String(sessions.add().dropFirst("Cookie: ".count))
+        try await GatewaySetup(Self.serves).with(\.sessions, sessions).http2().run { gateway in
+            let answer = try await gateway.http2().exchange(
+                1, .get("/private/a", ("cookie", "a=1"), ("cookie", cookie), ("x", "y"), ("cookie", "b=2")))
+            #expect(answer.status == 200)
+            let request = try await gateway.upstream.request()
+            #expect(request["Cookie"] == "a=1; b=2")
+            #expect(request["Authorization"] == "Bearer \(Canary.accessToken)")
+            #expect(request["X-API-TOKEN"] == Canary.apiToken)
+        }
+    }
+
+    @Test("What a client forges of the fields that are injected never arrives, whatever its spelling")
+    func forged() async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let forged = [
+                ("authorization", "Bearer forged"), ("x-api-token", "forged"), ("x_api_token", "forged"),
+                ("x-forwarded-host", "forged"),
+            ]
+            var fields = HTTP2Fields.get("/token/a")
+            fields.lines += HTTP2Fields(forged).lines
+            #expect(try await gateway.http2().exchange(1, fields).status == 200)
+            let request = try await gateway.upstream.request()
+            #expect(!request.head.contains("forged"))
+            #expect(request["X-API-TOKEN"] == Canary.apiToken)
+        }
+    }
+
+    @Test("Without a session a protected route is 401, and the upstream sees nothing", arguments: [true, false])
+    func unauthorized(hasCookie: Bool) async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            var fields = HTTP2Fields.get("/private/a")
+            if hasCookie {
+                let cookie = String(FakeSessions.strangeCookie.dropFirst("Cookie: ".count))
+                fields.lines += HTTP2Fields([("cookie", cookie)]).lines
+            }
+            let answer = try await client.exchange(1, fields)
+            #expect(answer.status == 401)
+            #expect(answer.code == "unauthorized")
+            #expect(answer["www-authenticate"] != nil)
+            #expect(answer["cache-control"] == "no-store")
+            #expect(try await client.exchange(3, .get()).status == 200)
+            #expect(gateway.upstream.requests.count == 1)
+        }
+    }
+
+    @Test("RFC 9110 §15.2: interim answers are passed on", arguments: [100, 103])
+    func interim(status: Int) async throws {
+        let interim = "HTTP/1.1 \(status) Interim\r\nLink: </a>\r\n\r\n"
+        try await GatewaySetup([.request, .send(interim + interim + Reply.ok), .again]).http2().run { gateway in
+            let answer = try await gateway.http2().exchange(1, .get("/public/a", ("expect", "100-continue")))
+            #expect(answer.interim == ["\(status)", "\(status)"])
+            #expect(answer.sections.first?.first(name: "link") == "</a>")
+            #expect(answer.status == 200)
+            #expect(answer.text == "ok")
+        }
+    }
+
+    @Test("RFC 9113 §8.2.2: fields that are about a connection do not come back, and names are in lower case")
+    func answerFields() async throws {
+        let reply =
+            "HTTP/1.1 200 OK\r\nConnection: X-Hop\r\nX-Hop: a\r\nKeep-Alive: timeout=5\r\nX-Other: B\r\n"
+            + "Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+        try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
+            let answer = try await gateway.http2().exchange(1, .get())
+            #expect(answer.text == "ok")
+            let names = answer.head?.map(\.name) ?? []
+            #expect(names.allSatisfy { $0 == $0.lowercased() })
+            #expect(!names.contains { ["connection", "x-hop", "keep-alive", "transfer-encoding"].contains($0) })
+            #expect(answer["x-other"] == "B")
+            #expect(answer.head?["set-cookie"] == ["a=1", "b=2"])
+        }
+    }
+
+    @Test("RFC 9110 §6.5: trailers of the answer stand behind its body")
+    func answerTrailers() async throws {
+        let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: abc\r\n\r\n"
+        try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
+            let answer = try await gateway.http2().exchange(1, .get())
+            #expect(answer.text == "ok")
+            #expect(answer.trailers?["x-sum"] == ["abc"])
+        }
+    }
+
+    @Test("A trailer that is none ends the answer all the same", arguments: ["Content-Length: 5", "Set-Cookie: a=b"])
+    func droppedTrailers(line: String) async throws {
+        let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\(line)\r\n\r\n"
+        try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
+            let answer = try await gateway.http2().exchange(1, .get())
+            #expect(answer.text == "ok")
+            #expect(answer.isEnded)
+            #expect(answer.trailers?.isEmpty ?? true)
+        }
+    }
+
+    @Test("RFC 9110 §15.5: what is too large is answered, and the connection goes on")
+    func limits() async throws {
+        try await GatewaySetup(Self.serves).http2 { $0.limits.body = 1_000 }.run { gateway in
+            let client = try await gateway.http2()
+            var large = HTTP2Fields.get()
+            large.lines += HTTP2Fields([("x-large", String(repeating: "a", count: 17_000))]).lines
+            #expect(try await client.exchange(1, large).status == 431)
+            var many = HTTP2Fields.get()
+            many.lines += HTTP2Fields((0..<120).map { ("x-\($0)", "a") }).lines
+            #expect(try await client.exchange(3, many).status == 431)
+            let long = try await client.exchange(5, .get("/public/" + String(repeating: "a", count: 9_000)))
+            #expect(long.status == 414)
+            let head = HTTP2Fields.request("HEAD", "/public/" + String(repeating: "a", count: 9_000))
+            #expect(try await client.exchange(7, head).status == 414)
+            #expect(try await client.exchange(9, .get()).status == 200)
+            #expect(gateway.upstream.requests.count == 1)
+        }
+    }
+
+    @Test("RFC 9110 §9.3.6, §9.3.8: plain CONNECT is refused with 501, TRACE with 405, OPTIONS * is answered here")
+    func specialMethods() async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            let connect = HTTP2Fields([(":method", "CONNECT"), (":authority", "other.test:443")])
+            #expect(try await client.exchange(1, connect).status == 501)
+            #expect(try await client.exchange(3, .request("TRACE")).status == 405)
+            #expect(try await client.exchange(5, .request("OPTIONS", "*")).status == 204)
+            #expect(try await client.exchange(7, .request("PATCH")).status == 405)
+            #expect(gateway.upstream.requests.isEmpty)
+        }
+    }
+
+    @Test("RFC 9113 §8.3.1: an authority that is none is refused", arguments: ["", "a b", "user@a.test", "a.test:x"])
+    func badAuthority(authority: String) async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            let fields = HTTP2Fields([
+                (":method", "GET"), (":scheme", "http"), (":path", "/public/a"), (":authority", authority),
+            ])
+            let answer = try await client.exchange(1, fields)
+            #expect(answer.status == 400 || answer.reset == .protocolError)
+            #expect(try await client.exchange(3, .get()).status == 200)
+            #expect(gateway.upstream.requests.count == 1)
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import NIOCore
+import NIOHPACK
+import NIOHTTP2
+
+/// What a client has read on one stream.
+struct HTTP2Answer: Sendable {
+    /// The field sections, in order: interim answers, the answer's head, trailers.
+    var sections: [HPACKHeaders] = []
+    var body = ByteBuffer()
+    /// How many bytes of body came, whether they were kept or not.
+    var bodyCount = 0
+    /// Whether the server ended its side in good order.
+    var isEnded = false
+    /// Whether it did so with the fields themselves.
+    var endedWithFields = false
+    /// Why the server reset the stream, if it did.
+    var reset: HTTP2ErrorCode?
+
+    var isOver: Bool { isEnded || reset != nil }
+
+    /// The answer's head, once it is there.
+    var head: HPACKHeaders? { sections.first { ($0.first(name: ":status") ?? "1").first != "1" } }
+    var status: Int? { head?.first(name: ":status").flatMap { Int($0) } }
+    /// The statuses of interim answers.
+    var interim: [String] { sections.compactMap { $0.first(name: ":status") }.filter { $0.first == "1" } }
+    var trailers: HPACKHeaders? { sections.last.flatMap { $0.first(name: ":status") == nil ? $0 : nil } }
+    var text: String { String(buffer: body) }
+
+    /// The value of a field that stands once.
+    subscript(name: String) -> String? {
+        let values = head?[name] ?? []
+        return values.count == 1 ? values[0] : nil
+    }
+
+    /// The `code` of a problem document.
+    var code: String? {
+        guard self["content-type"] == "application/problem+json",
+            let start = text.firstRange(of: "\"code\":\"")?.upperBound, let end = text[start...].firstIndex(of: "\"")
+        else { return nil }
+        return String(text[start..<end])
+    }
+}
+
+/// A GOAWAY as it came (RFC 9113 §6.8).
+struct HTTP2Farewell: Sendable, Equatable {
+    var last: UInt32
+    var code: HTTP2ErrorCode
+
+    /// Says that no more is wanted, and not yet what was taken.
+    static let announcement = HTTP2Farewell(last: 0x7fff_ffff, code: .noError)
+}

@@ -1,0 +1,149 @@
+import NIOCore
+import NIOHPACK
+import NIOHTTP2
+import Synchronization
+
+/// Remembers what a server sent.
+final class HTTP2Recorder: Sendable {
+    struct State {
+        var streams: [UInt32: HTTP2Answer] = [:]
+        var farewells: [HTTP2Farewell] = []
+        var settings: [UInt16: UInt32] = [:]
+        var pongs = 0
+        var isClosed = false
+        fileprivate var unread = ByteBuffer()
+        fileprivate var block = ByteBuffer()
+        fileprivate var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
+        /// What was sent, and what room was given for, by stream; 0 is the connection.
+        private var sent: [UInt32: Int] = [:]
+        private var given: [UInt32: Int] = [:]
+
+        mutating func noteSent(_ frame: HTTP2WireFrame) {
+            guard frame.type == 0 else { return }
+            sent[frame.stream, default: 0] += frame.payload.count
+            sent[0, default: 0] += frame.payload.count
+        }
+
+        /// How many bytes may be sent on a stream now.
+        func room(on stream: UInt32) -> Int {
+            let initial = Int(settings[4] ?? 65_535)
+            return min(
+                65_535 + (given[0] ?? 0) - (sent[0] ?? 0), initial + (given[stream] ?? 0) - (sent[stream] ?? 0))
+        }
+
+        fileprivate mutating func give(_ stream: UInt32, _ count: Int) { given[stream, default: 0] += count }
+    }
+
+    let state = Mutex(State())
+    private let manners: HTTP2Client.Manners
+
+    init(_ manners: HTTP2Client.Manners) {
+        self.manners = manners
+    }
+
+    /// Takes what came.
+    /// - Returns: What has to be answered at once.
+    func receive(_ bytes: inout ByteBuffer) -> [HTTP2WireFrame] {
+        state.withLock { state in
+            state.unread.writeBuffer(&bytes)
+            var answers: [HTTP2WireFrame] = []
+            var room: [UInt32: Int] = [:]
+            while let frame = Self.next(&state.unread) {
+                take(frame, &state, &answers, &room)
+            }
+            state.unread.discardReadBytes()
+            for (stream, count) in room { answers.append(.windowUpdate(stream, count)) }
+            return answers
+        }
+    }
+
+    private static func next(_ unread: inout ByteBuffer) -> (type: UInt8, flags: UInt8, stream: UInt32, ByteBuffer)? {
+        guard let head = unread.getBytes(at: unread.readerIndex, length: 9) else { return nil }
+        let length = Int(HTTP2Bytes.number(head[0..<3]))
+        guard unread.readableBytes >= 9 + length else { return nil }
+        unread.moveReaderIndex(forwardBy: 9)
+        guard let payload = unread.readSlice(length: length) else { return nil }
+        return (head[3], head[4], HTTP2Bytes.number(head[5..<9]), payload)
+    }
+
+    private func take(
+        _ frame: (type: UInt8, flags: UInt8, stream: UInt32, ByteBuffer), _ state: inout State,
+        _ answers: inout [HTTP2WireFrame], _ room: inout [UInt32: Int]
+    ) {
+        let (type, flags, id, payload) = frame
+        let endsStream = flags & HTTP2WireFrame.endStream != 0
+        switch type {
+        case 0:
+            var answer = state.streams[id] ?? HTTP2Answer()
+            state.streams[id] = nil
+            answer.bodyCount += payload.readableBytes
+            if manners.keepsBodies { answer.body.writeImmutableBuffer(payload) }
+            answer.isEnded = endsStream
+            state.streams[id] = answer
+            if manners.givesRoom, payload.readableBytes > 0 {
+                room[0, default: 0] += payload.readableBytes
+                if !endsStream { room[id, default: 0] += payload.readableBytes }
+            }
+        case 1, 9:
+            state.block.writeImmutableBuffer(payload)
+            if type == 1 {
+                state.streams[id, default: HTTP2Answer()].isEnded = endsStream
+                state.streams[id]?.endedWithFields = endsStream
+            }
+            guard flags & HTTP2WireFrame.endHeaders != 0 else { return }
+            let section = (try? state.decoder.decodeHeaders(from: &state.block)) ?? HPACKHeaders([(":broken", "")])
+            state.block.clear()
+            state.streams[id, default: HTTP2Answer()].sections.append(section)
+        case 3:
+            let code = HTTP2ErrorCode(networkCode: Int(HTTP2Bytes.number(payload.readableBytesView)))
+            state.streams[id, default: HTTP2Answer()].reset = code
+        case 4 where flags & 1 == 0:
+            var payload = payload
+            while let id = payload.readInteger(as: UInt16.self), let value = payload.readInteger(as: UInt32.self) {
+                state.settings[id] = value
+            }
+            answers.append(.settingsAck)
+        case 6 where flags & 1 == 0:
+            if manners.answersPings {
+                answers.append(
+                    HTTP2WireFrame(type: 6, flags: 1, payload: Array(payload.readableBytesView)))
+            }
+        case 6: state.pongs += 1
+        case 7:
+            let numbers = Array(payload.readableBytesView)
+            state.farewells.append(
+                HTTP2Farewell(
+                    last: HTTP2Bytes.number(numbers.prefix(4)),
+                    code: HTTP2ErrorCode(networkCode: Int(HTTP2Bytes.number(numbers.dropFirst(4).prefix(4))))))
+        case 8: state.give(id, Int(HTTP2Bytes.number(payload.readableBytesView)))
+        default: break
+        }
+    }
+}
+
+/// Reads what a server sends, and answers what has to be answered at once.
+final class HTTP2ReadingHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private let recorder: HTTP2Recorder
+
+    init(_ recorder: HTTP2Recorder) {
+        self.recorder = recorder
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var bytes = unwrapInboundIn(data)
+        let answers = recorder.receive(&bytes)
+        guard !answers.isEmpty else { return }
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: answers.flatMap(\.bytes))), promise: nil)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        recorder.state.withLock { $0.isClosed = true }
+    }
+}

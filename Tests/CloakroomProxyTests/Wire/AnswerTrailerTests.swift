@@ -1,0 +1,39 @@
+import CloakroomCore
+import Testing
+
+@Suite("Trailers of answers (RFC 9110 §6.5)", .serialized)
+struct AnswerTrailerTests {
+    private static let answer =
+        "HTTP/1.1 200 OK\r\nTrailer: X-Checksum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Checksum: 1\r\n"
+        + "Content-Length: 7\r\nTransfer-Encoding: chunked\r\nSet-Cookie: __Host-cloakroom=evil\r\nLocation: /evil\r\n"
+        + "WWW-Authenticate: Basic\r\nConnection: close\r\nX-Other: 2\r\n\r\n"
+
+    /// What a client gets behind the head, until the gateway closes.
+    private static func body(_ request: String) async throws -> String {
+        try await GatewaySetup([.request, .send(answer)]).run { gateway in
+            let client = try await WirePeer.connect(port: gateway.port)
+            client.send(request)
+            let head = try await client.head()
+            #expect(!head.contains("X-Checksum"))
+            return String(buffer: try await client.rest())
+        }
+    }
+
+    @Test("They go to a client that takes them, but for those that control framing or state (RFC 9110 §6.5.1, §6.5.2)")
+    func wanted() async throws {
+        let body = try await Self.body(Ask.get("/public/a", "TE: trailers", "Connection: TE, close"))
+        #expect(body == "2\r\nok\r\n0\r\nX-Checksum: 1\r\nX-Other: 2\r\n\r\n")
+    }
+
+    @Test("Without TE: trailers they end here (RFC 9110 §6.5.1)")
+    func unwanted() async throws {
+        #expect(try await Self.body(Ask.get("/public/a", "Connection: close")) == "2\r\nok\r\n0\r\n\r\n")
+        let other = try await Self.body(Ask.get("/public/a", "TE: gzip", "Connection: close"))
+        #expect(other == "2\r\nok\r\n0\r\n\r\n")
+    }
+
+    @Test("HTTP/1.0 has no place for them (RFC 9112 §7.1.2)")
+    func version10() async throws {
+        #expect(try await Self.body("GET /public/a HTTP/1.0\r\nTE: trailers\r\n\r\n") == "ok")
+    }
+}

@@ -1,0 +1,88 @@
+import CloakroomCore
+import NIOCore
+import Testing
+
+@Suite("What a drain means for connections of HTTP/1.1 (RFC 9112 §9.6)", .serialized)
+struct DrainedConnectionTests {
+    /// Begins a drain, and waits until an idle connection has felt it.
+    private static func drain(_ gateway: RunningGateway) async throws {
+        let idle = try await gateway.client()
+        #expect(try await idle.exchange(Ask.get("/nowhere")).status == 404)
+        await gateway.beginDrain()
+        try await idle.closed()
+        #expect(idle.unread.isEmpty)
+    }
+
+    @Test("Of pipelined requests the running one is the last, and says so (RFC 9112 §9.6)")
+    func pipelined() async throws {
+        try await Tunnel.gateway { gateway, server in
+            let client = try await gateway.client()
+            client.send(Ask.get("/public/1") + Ask.get("/public/2"))
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            try await Self.drain(gateway)
+            upstream.send(Reply.ok)
+            let answer = try await client.answer()
+            #expect(answer.text == "ok")
+            #expect(answer["Connection"] == "close")
+            try await client.closed()
+            // The second was not begun: it is safe to send again (RFC 9112 §9.3.1).
+            #expect(upstream.unread.isEmpty)
+            #expect(client.unread.isEmpty)
+            try await gateway.stopped()
+        }
+    }
+
+    @Test("An upload under way is read to its end and answered (RFC 9112 §9.6)")
+    func upload() async throws {
+        try await Tunnel.gateway { gateway, server in
+            let client = try await gateway.client()
+            client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            try await Self.drain(gateway)
+            client.send("def")
+            #expect(try await upstream.text(6) == "abcdef")
+            upstream.send(Reply.ok)
+            let answer = try await client.answer()
+            #expect(answer.text == "ok")
+            #expect(answer["Connection"] == "close")
+            try await client.closed()
+            try await gateway.stopped()
+        }
+    }
+
+    @Test("A client that repeats what was lost on idle connections loses nothing (RFC 9110 §9.2.2)")
+    func retrying() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                let started = Gate()
+                for _ in 0..<8 {
+                    group.addTask {
+                        let client = try await gateway.client()
+                        var count = 0
+                        while true {
+                            // An idle connection may be closed at any time; an answer that has begun is whole.
+                            client.send(Ask.get())
+                            do {
+                                let answer = try await client.answer()
+                                #expect(answer.text == "ok")
+                                count += 1
+                                if count == 20 { started.open() }
+                                if answer["Connection"] == "close" { return count }
+                            } catch let cut as AnswerCut {
+                                #expect(cut.answer == nil)
+                                #expect(client.unread.isEmpty)
+                                return count
+                            }
+                        }
+                    }
+                }
+                await started.passed()
+                await gateway.beginDrain()
+                for try await count in group { #expect(count > 0) }
+            }
+            try await gateway.stopped()
+        }
+    }
+}

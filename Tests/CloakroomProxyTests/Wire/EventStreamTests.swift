@@ -1,0 +1,170 @@
+import CloakroomCore
+import NIOCore
+import Testing
+
+@Suite("Event streams and long polls", .serialized)
+struct EventStreamTests {
+    private static let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+    private static let chunkedHead = head + "Transfer-Encoding: chunked\r\n\r\n"
+
+    /// Begins an event stream.
+    private static func open(
+        _ setup: GatewaySetup = GatewaySetup(), request: String = Ask.get(), head: String = chunkedHead,
+        plan adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
+        body: (_ client: WirePeer, _ upstream: WirePeer) async throws -> Void
+    ) async throws {
+        try await Tunnel.gateway(setup, plan: adjust) { gateway, server in
+            let client = try await WirePeer.connect(port: gateway.port)
+            client.send(request)
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send(head)
+            _ = try await client.head()
+            try await body(client, upstream)
+        }
+    }
+
+    @Test("Its head and each chunk are passed on as they come (RFC 9112 §7.1; HTML §9.2)")
+    func flushed() async throws {
+        try await Self.open { client, upstream in
+            for number in 0..<10 {
+                upstream.send("9\r\ndata: \(number)\n\n\r\n")
+                #expect(try await client.text(14) == "9\r\ndata: \(number)\n\n\r\n")
+            }
+            upstream.send("0\r\n\r\n")
+            #expect(try await client.text(5) == "0\r\n\r\n")
+            #expect(!client.hasInputEnded)
+        }
+    }
+
+    @Test("Its head alone is passed on at once, in whatever framing (HTML §9.2)", arguments: [head + "\r\n", chunkedHead])
+    func headAlone(head: String) async throws {
+        // That the head arrives is what is tested.
+        try await Self.open(head: head) { client, _ in #expect(client.unread.isEmpty) }
+    }
+
+    @Test("It may be silent for longer than another body, and not for ever (HTML §9.2.8)")
+    func silence() async throws {
+        try await Self.open(
+            plan: {
+                $0.timeouts.bodyIdle = .milliseconds(100)
+                $0.timeouts.tunnelIdle = .milliseconds(1_500)
+            }
+        ) { client, upstream in
+            upstream.send("9\r\ndata: 1\n\n\r\n")
+            _ = try await client.text(14)
+            try await Task.sleep(for: .milliseconds(700))
+            #expect(!client.isClosed)
+            upstream.send("9\r\ndata: 2\n\n\r\n")
+            #expect(try await client.text(14) == "9\r\ndata: 2\n\n\r\n")
+            // Cut, and not ended: there is no last chunk (RFC 9112 §8).
+            #expect(try await client.rest().readableBytes == 0)
+            try await client.closed()
+            try await upstream.closed()
+        }
+    }
+
+    @Test("Another body may not (RFC 9112 §9.5)")
+    func otherBody() async throws {
+        try await Self.open(
+            head: Self.chunkedHead.replacing("text/event-stream", with: "text/event-streams"),
+            plan: {
+                $0.timeouts.bodyIdle = .milliseconds(100)
+                $0.timeouts.tunnelIdle = .seconds(300)
+            }
+        ) { client, upstream in
+            #expect(try await client.rest().readableBytes == 0)
+            try await upstream.closed()
+        }
+    }
+
+    @Test("Security rule 28: it is cut when its session ends, busy or not (RFC 9112 §8)", arguments: [true, false])
+    func signOut(isBusy: Bool) async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await Self.open(GatewaySetup().with(\.sessions, sessions), request: Ask.get("/private/a", cookie)) {
+            client, upstream in
+            upstream.send("9\r\ndata: 1\n\n\r\n")
+            _ = try await client.text(14)
+            let speaker = Task {
+                while isBusy, !Task.isCancelled {
+                    upstream.send("9\r\ndata: 2\n\n\r\n")
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+            }
+            defer { speaker.cancel() }
+            try await sessions.signOut(cookie)
+            try await eventually("the end of the stream", within: .seconds(10)) { client.hasInputEnded }
+            #expect(!client.unread.hasSuffix("0\r\n\r\n"))
+            try await upstream.closed()
+        }
+    }
+
+    @Test("A client of HTTP/1.0 whose stream is cut is reset, for an end would be a clean one (RFC 9112 §8)")
+    func signOutOf10() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await Self.open(
+            GatewaySetup().with(\.sessions, sessions), request: "GET /private/a HTTP/1.0\r\n\(cookie)\r\n\r\n"
+        ) { client, upstream in
+            upstream.send("9\r\ndata: 1\n\n\r\n")
+            #expect(try await client.text(9) == "data: 1\n\n")
+            try await sessions.signOut(cookie)
+            try await client.closed()
+            #expect(client.wasReset)
+        }
+    }
+
+    @Test("A client that goes away ends it at the upstream (RFC 9112 §9.5)")
+    func clientGoes() async throws {
+        try await Self.open { client, upstream in
+            try await client.close()
+            try await upstream.closed()
+        }
+    }
+
+    @Test("A long poll has its route's own time for the head, and its own for pauses (RFC 9110 §15.6.5)")
+    func longPoll() async throws {
+        try await Tunnel.gateway(
+            plan: {
+                $0.timeouts.responseHead = .milliseconds(100)
+                $0.timeouts.bodyIdle = .milliseconds(100)
+                $0.routes[0].responseHeadTimeout = .seconds(60)
+                $0.routes[0].bodyIdleTimeout = .seconds(60)
+            }
+        ) { gateway, server in
+            let client = try await gateway.client()
+            client.send(Ask.get())
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            // The other routes' times are long over.
+            #expect(try await gateway.client().exchange(Ask.get("/token/a")).status == 504)
+            upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")
+            #expect(try await gateway.client().exchange(Ask.get("/token/a")).status == 504)
+            upstream.send("k")
+            #expect(try await client.answer().text == "ok")
+        }
+    }
+
+    @Test("A route's own time for pauses goes for what is sent up, too (RFC 9110 §15.5.9)")
+    func slowUpload() async throws {
+        try await Tunnel.gateway(
+            plan: {
+                $0.timeouts.bodyIdle = .seconds(60)
+                $0.routes[1].bodyIdleTimeout = .milliseconds(150)
+            }
+        ) { gateway, server in
+            let patient = try await gateway.client()
+            patient.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha")
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            let answer = try await gateway.client().exchange(
+                "POST /token/a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha")
+            #expect(answer.status == 408)
+            patient.send("lf")
+            #expect(try await upstream.text(4) == "half")
+            upstream.send(Reply.ok)
+            #expect(try await patient.answer().text == "ok")
+        }
+    }
+}

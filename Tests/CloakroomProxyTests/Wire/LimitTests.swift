@@ -1,0 +1,121 @@
+import CloakroomCore
+import NIOCore
+import Testing
+
+@Suite("Limits of a client's connection", .serialized)
+struct LimitTests {
+    /// A request whose head is so many bytes long.
+    private static func request(head count: Int) -> String {
+        let rest = Ask.get("/public/a", "X: ")
+        return Ask.get("/public/a", "X: " + String(repeating: "a", count: count - rest.utf8.count))
+    }
+
+    @Test("A head of 16 KiB is read, and one byte more is 431 (RFC 6585 §5)")
+    func head() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Self.request(head: 16_384)).text == "ok")
+            #expect(try await client.exchange(Self.request(head: 16_385)).status == 431)
+            try await client.closed()
+        }
+    }
+
+    @Test("100 fields are read, and one more is 431 (RFC 6585 §5)")
+    func fields() async throws {
+        func request(_ count: Int) -> String {
+            "GET /public/a HTTP/1.1\r\nHost: a\r\n" + String(repeating: "X: b\r\n", count: count - 1) + "\r\n"
+        }
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(request(100)).text == "ok")
+            #expect(try await client.exchange(request(101)).status == 431)
+            try await client.closed()
+        }
+    }
+
+    @Test("A target of 8 KiB is read, and one byte more is 414 (RFC 9110 §15.5.15)")
+    func target() async throws {
+        func request(_ count: Int) -> String {
+            Ask.get("/public/" + String(repeating: "a", count: count - "/public/".utf8.count))
+        }
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(request(8_192)).text == "ok")
+            #expect(try await client.exchange(request(8_193)).status == 414)
+            try await client.closed()
+        }
+    }
+
+    @Test("After so many requests the connection is closed in good order (RFC 9112 §9.6)", arguments: [1, 3])
+    func requests(limit: Int) async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again])
+            .plan { $0.limits.requestsPerConnection = limit }
+            .run { gateway in
+                let client = try await gateway.client()
+                // One more than it answers; answers of its own count as others do.
+                client.send(Ask.get("/nowhere") + String(repeating: Ask.get(), count: limit))
+                for number in 1...limit {
+                    let answer = try await client.answer()
+                    #expect(answer.status == (number == 1 ? 404 : 200))
+                    #expect(answer.values("Connection") == (number == limit ? ["close"] : []))
+                }
+                try await client.closed()
+                #expect(client.unread.isEmpty)
+                #expect(gateway.upstream.requests.count == limit - 1)
+                // The next connection has as many.
+                #expect(try await gateway.client().exchange(Ask.get("/nowhere")).status == 404)
+            }
+    }
+
+    @Test("Of pipelined requests no more are read than fit in 64 KiB while one is answered; none is lost (RFC 9112 §9.3.2)")
+    func pipelining() async throws {
+        try await Tunnel.gateway { gateway, server in
+            let client = try await WirePeer.connect(port: gateway.port)
+            client.send(Ask.get("/public/first"))
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            // Far more than all sockets on the way hold.
+            let filler = String(repeating: "x", count: 4_000)
+            let batch = String(repeating: Ask.get("/nowhere", "X: \(filler)"), count: 100)
+            let flood = Task { try await client.stream(ByteBuffer(string: batch), times: 50) }
+            let sent = try await settled { client.sent }
+            #expect(sent < 16 << 20)
+            // Somebody else does not wait.
+            #expect(try await gateway.client().exchange(Ask.get("/nowhere")).status == 404)
+            upstream.send(Reply.ok)
+            #expect(try await client.head().hasPrefix("HTTP/1.1 200"))
+            #expect(try await client.text(2) == "ok")
+            try await flood.value
+            client.send(Ask.get("/public/last", "Connection: close"))
+            #expect(try await upstream.head().hasPrefix("GET /public/last"))
+            upstream.send(Reply.ok)
+            let rest = String(buffer: try await client.rest())
+            #expect(rest.split(separator: "HTTP/1.1 404").count == 5_001 - (rest.hasPrefix("HTTP/1.1 404") ? 1 : 0))
+            #expect(rest.hasSuffix("ok"))
+        }
+    }
+
+    @Test("Order is kept among answers of both kinds, bodies included (RFC 9112 §9.3.2)")
+    func order() async throws {
+        let endpoints = FakeEndpoints { request in OwnResponse(status: 200, content: .json(request.body.bytes)) }
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).with(\.endpoints, endpoints).run { gateway in
+            let client = try await gateway.client()
+            var requests = ""
+            for number in 0..<100 {
+                requests += Ask.post("/auth", body: "\(number)") + Ask.get("/public/\(number)") + Ask.get("/nowhere")
+                requests += Ask.post("/public/\(number)", body: "body \(number)") + Ask.get("/private/a")
+            }
+            client.send(requests)
+            for number in 0..<100 {
+                #expect(try await client.answer().text == "\(number)")
+                #expect(try await client.answer().text == "ok")
+                #expect(try await client.answer().status == 404)
+                #expect(try await client.answer().text == "ok")
+                #expect(try await client.answer().status == 401)
+            }
+            #expect(gateway.upstream.requests.map(\.line).filter { $0.hasPrefix("GET") }.count == 100)
+            #expect(
+                gateway.upstream.requests.filter { $0.line.hasPrefix("POST") }.map(\.text) == (0..<100).map { "body \($0)" })
+        }
+    }
+}

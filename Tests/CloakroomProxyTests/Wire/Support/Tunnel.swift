@@ -1,0 +1,103 @@
+import CloakroomCore
+import CloakroomProxy
+import NIOCore
+
+/// What a WebSocket begins with (RFC 6455 §1.2).
+enum Handshake {
+    /// A client's request for one.
+    static func request(_ path: String = "/public/socket", _ fields: String...) -> String {
+        let lines =
+            [
+                "GET \(path) HTTP/1.1", "Host: gateway.test", "Connection: keep-alive, Upgrade", "Upgrade: WebSocket",
+                "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13",
+                "Sec-WebSocket-Protocol: chat, superchat", "Sec-WebSocket-Extensions: permessage-deflate",
+            ] + fields
+        return lines.joined(separator: "\r\n") + "\r\n\r\n"
+    }
+
+    /// The upstream's consent.
+    static let consent =
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        + "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Protocol: chat\r\n\r\n"
+}
+
+/// Frames of a WebSocket (RFC 6455 §5.2).
+enum Frame {
+    /// A text from a server.
+    static func text(_ text: String) -> ByteBuffer {
+        var frame = ByteBuffer(bytes: [0x81, UInt8(text.utf8.count)])
+        frame.writeString(text)
+        return frame
+    }
+
+    /// A text from a client, masked with nothing but zeros so that it can be read.
+    static func masked(_ text: String) -> ByteBuffer {
+        var frame = ByteBuffer(bytes: [0x81, 0x80 | UInt8(text.utf8.count), 0, 0, 0, 0])
+        frame.writeString(text)
+        return frame
+    }
+
+    /// The code of an unmasked Close frame that is all there is.
+    static func closeCode(_ bytes: ByteBuffer) -> UInt16? {
+        var bytes = bytes
+        guard bytes.readableBytes == 4, bytes.readInteger(as: UInt16.self) == 0x8802 else { return nil }
+        return bytes.readInteger()
+    }
+
+    /// The code of a masked Close frame that is all there is.
+    static func maskedCloseCode(_ bytes: ByteBuffer) -> UInt16? {
+        var bytes = bytes
+        guard bytes.readableBytes == 8, bytes.readInteger(as: UInt16.self) == 0x8882,
+            let mask = bytes.readInteger(as: UInt32.self), let code = bytes.readInteger(as: UInt16.self)
+        else { return nil }
+        return code ^ UInt16(truncatingIfNeeded: mask >> 16)
+    }
+}
+
+/// A WebSocket through the gateway, both ends of it in the hands of a test.
+struct Tunnel {
+    let gateway: RunningGateway
+    let server: WireServer
+    let client: WirePeer
+    let upstream: WirePeer
+
+    /// A gateway all of whose routes allow WebSockets.
+    static func gateway(
+        _ setup: GatewaySetup = GatewaySetup(), plan adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
+        body: (RunningGateway, WireServer) async throws -> Void
+    ) async throws {
+        try await WireServer.run { port, server in
+            try await setup.with(\.upstreamPort, port)
+                .plan { plan in
+                    for index in plan.routes.indices { plan.routes[index].allowsWebSocket = true }
+                    adjust(&plan)
+                }
+                .run { gateway in try await body(gateway, server) }
+        }
+    }
+
+    /// One that stands.
+    static func open(
+        _ setup: GatewaySetup = GatewaySetup(), request: String = Handshake.request(), receiveBuffer: Int? = nil,
+        plan adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in }, body: (Tunnel) async throws -> Void
+    ) async throws {
+        try await gateway(setup, plan: adjust) { gateway, server in
+            let client = try await WirePeer.connect(port: gateway.port, receiveBuffer: receiveBuffer)
+            client.send(request)
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send(Handshake.consent)
+            _ = try await client.head()
+            try await body(Tunnel(gateway: gateway, server: server, client: client, upstream: upstream))
+        }
+    }
+}
+
+extension FakeSessions {
+    /// Ends the session that a `Cookie` line belongs to, as a sign-out does.
+    func signOut(_ cookieLine: String) async throws {
+        let value = Array(cookieLine.split(separator: "=", maxSplits: 1).last?.utf8 ?? "".utf8)
+        guard let ticket = SessionTicket(cookieValue: value.span) else { return }
+        _ = try await end(ticket, reason: .signedOut, now: Timestamp(seconds: 0))
+    }
+}

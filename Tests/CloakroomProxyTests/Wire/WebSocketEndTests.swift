@@ -1,0 +1,211 @@
+import CloakroomCore
+import NIOCore
+import Testing
+
+@Suite("How a WebSocket ends (RFC 6455 §7)", .serialized)
+struct WebSocketEndTests {
+    /// Begins a tunnel that belongs to a session.
+    private static func open(
+        _ adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
+        body: (Tunnel, _ signOut: () async throws -> Void) async throws -> Void
+    ) async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await Tunnel.open(
+            GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/private/socket", cookie),
+            plan: adjust
+        ) { tunnel in
+            try await body(tunnel) { try await sessions.signOut(cookie) }
+        }
+    }
+
+    @Test("Silence ends it after a time of its own, longer than that for bodies (RFC 6455 §7.1.4)")
+    func silence() async throws {
+        try await Tunnel.open(
+            plan: {
+                $0.timeouts.bodyIdle = .milliseconds(50)
+                $0.timeouts.tunnelIdle = .milliseconds(600)
+            }
+        ) { tunnel in
+            let start = ContinuousClock.now
+            // Whoever speaks, it is no silence.
+            while ContinuousClock.now - start < .milliseconds(900) {
+                tunnel.client.send("x")
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            #expect(!tunnel.client.isClosed)
+            while ContinuousClock.now - start < .milliseconds(1_800) {
+                tunnel.upstream.send("y")
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            #expect(!tunnel.client.isClosed)
+            try await tunnel.client.closed()
+            try await tunnel.upstream.closed()
+        }
+    }
+
+    @Test("Security rule 28: when its session ends, both sides are told 1008 and closed (RFC 6455 §7.4.1)")
+    func signOut() async throws {
+        try await Self.open { tunnel, signOut in
+            tunnel.client.send(Frame.masked("hello"))
+            tunnel.upstream.send(Frame.text("hello"))
+            _ = try await tunnel.upstream.text(11)
+            _ = try await tunnel.client.text(7)
+            try await signOut()
+            let start = ContinuousClock.now
+            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
+            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_008)
+            #expect(ContinuousClock.now - start < .seconds(5))
+            try await tunnel.client.closed()
+            try await tunnel.upstream.closed()
+        }
+    }
+
+    @Test("Security rule 28: so it is when something is said all the time", arguments: [true, false])
+    func signOutWhileBusy(isClient: Bool) async throws {
+        try await Self.open { tunnel, signOut in
+            let speaker = Task {
+                while !Task.isCancelled {
+                    if isClient { tunnel.client.send(Frame.masked("x")) } else { tunnel.upstream.send(Frame.text("x")) }
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+            }
+            defer { speaker.cancel() }
+            try await signOut()
+            try await eventually("the end of the tunnel", within: .seconds(10)) { tunnel.client.hasInputEnded }
+            try await tunnel.upstream.closed()
+        }
+    }
+
+    @Test("Who is in the middle of a frame is cut without a word that it would misread (RFC 6455 §5.4)")
+    func middleOfFrame() async throws {
+        try await Self.open { tunnel, signOut in
+            // Two thousand bytes are announced, five come.
+            tunnel.upstream.send(ByteBuffer(bytes: [0x82, 126, 0x07, 0xd0] + Array("hello".utf8)))
+            tunnel.client.send(ByteBuffer(bytes: [0x82, 0x80 | 126, 0x07, 0xd0, 1, 2, 3, 4] + Array("hello".utf8)))
+            _ = try await tunnel.client.text(9)
+            try await eventually("the client's beginning") { tunnel.upstream.received >= 13 }
+            let before = tunnel.upstream.received
+            try await signOut()
+            #expect(try await tunnel.client.rest().readableBytes == 0)
+            try await tunnel.upstream.inputEnded()
+            #expect(tunnel.upstream.received == before)
+        }
+    }
+
+    @Test("A tunnel without a session lasts whatever sessions do")
+    func withoutSession() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await Tunnel.open(
+            GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/public/socket", cookie)
+        ) { tunnel in
+            try await sessions.signOut(cookie)
+            try await Task.sleep(for: .milliseconds(1_500))
+            tunnel.client.send("still here")
+            #expect(try await tunnel.upstream.text(10) == "still here")
+        }
+    }
+
+    @Test("A drain tells both sides 1001 at once, and waits for nobody (RFC 6455 §7.4.1)")
+    func drain() async throws {
+        try await Tunnel.open { tunnel in
+            tunnel.client.send(Frame.masked("hello"))
+            _ = try await tunnel.upstream.text(11)
+            await tunnel.gateway.beginDrain()
+            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_001)
+            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_001)
+            try await tunnel.client.closed()
+            try await tunnel.upstream.closed()
+            try await tunnel.gateway.stopped()
+        }
+    }
+
+    @Test("A drain finds a tunnel whose handshake is not answered yet: it is let through, and ends (RFC 6455 §7.4.1)")
+    func drainInHandshake() async throws {
+        try await Tunnel.gateway(plan: { $0.timeouts.drain = .seconds(20) }) { gateway, server in
+            let client = try await WirePeer.connect(port: gateway.port)
+            client.send(Handshake.request())
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            let idle = try await gateway.client()
+            #expect(try await idle.exchange(Ask.get("/nowhere")).status == 404)
+            await gateway.beginDrain()
+            try await idle.closed()
+            upstream.send(Handshake.consent)
+            _ = try await client.head()
+            let start = ContinuousClock.now
+            try await client.inputEnded()
+            #expect(ContinuousClock.now - start < .seconds(10))
+            try await gateway.stopped()
+        }
+    }
+
+    @Test("An upstream that dies takes the client's connection with it (RFC 6455 §7.1.7)")
+    func upstreamDies() async throws {
+        try await Tunnel.open { tunnel in
+            tunnel.upstream.send("half a frame")
+            _ = try await tunnel.client.text(12)
+            try await tunnel.upstream.reset()
+            try await tunnel.client.closed()
+        }
+    }
+
+    @Test("An upstream that closes ends the client's connection too (RFC 6455 §7.1.1)")
+    func upstreamCloses() async throws {
+        try await Tunnel.open { tunnel in
+            try await tunnel.upstream.close()
+            try await tunnel.client.inputEnded()
+            // What it still says reaches nobody, and it is told so.
+            let speaker = Task {
+                while !tunnel.client.isClosed {
+                    tunnel.client.send("anybody?")
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+            }
+            try await tunnel.client.closed()
+            try await speaker.value
+        }
+    }
+
+    @Test("A client that resets takes the upstream's connection with it at once (RFC 6455 §7.1.7)")
+    func clientResets() async throws {
+        try await Tunnel.open { tunnel in
+            tunnel.client.send("half a frame")
+            _ = try await tunnel.upstream.text(12)
+            try await tunnel.client.reset()
+            try await tunnel.upstream.closed()
+            try await tunnel.gateway.metric("cloakroom_upstream_connections{state=\"active\",upstream=\"api\"} 0")
+        }
+    }
+
+    @Test("A client that goes before the upstream has agreed takes the request with it (RFC 6455 §4.1)")
+    func clientGoesEarly() async throws {
+        try await Tunnel.gateway { gateway, server in
+            let client = try await WirePeer.connect(port: gateway.port)
+            client.send(Handshake.request())
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            try await client.close()
+            try await upstream.closed()
+        }
+    }
+
+    @Test("An event stream in answer to a handshake is none of a WebSocket: it is cut as such (RFC 6455 §4.2.2)")
+    func eventStreamInstead() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await Tunnel.gateway(GatewaySetup().with(\.sessions, sessions)) { gateway, server in
+            let client = try await WirePeer.connect(port: gateway.port)
+            client.send(Handshake.request("/private/socket", cookie))
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
+            #expect(try await client.head().hasPrefix("HTTP/1.1 200"))
+            #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
+            try await sessions.signOut(cookie)
+            #expect(try await client.rest().readableBytes == 0)
+            try await upstream.closed()
+        }
+    }
+}

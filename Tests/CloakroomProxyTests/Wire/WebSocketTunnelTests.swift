@@ -1,0 +1,175 @@
+import CloakroomCore
+import NIOCore
+import Testing
+
+@Suite("Bytes through a WebSocket (RFC 6455 §4)", .serialized)
+struct WebSocketTunnelTests {
+    private static let total = 64 << 20
+    /// What all buffers on the way may hold: the sockets' four, which the system may make some megabytes each.
+    private static let bound = 40 << 20
+
+    private static let megabyte: ByteBuffer = {
+        var generator = SeededGenerator(seed: 11)
+        var bytes = ByteBuffer()
+        for _ in 0..<(1 << 17) { bytes.writeInteger(generator.next()) }
+        return bytes
+    }()
+
+    private static func isWhole(_ body: ByteBuffer) -> Bool {
+        var body = body
+        guard body.readableBytes == total else { return false }
+        while let part = body.readSlice(length: 1 << 20) {
+            guard part == megabyte else { return false }
+        }
+        return true
+    }
+
+    @Test("They go both ways as they come, whatever they are (RFC 6455 §5)")
+    func bothWays() async throws {
+        try await Tunnel.open { tunnel in
+            for round in 0..<20 {
+                tunnel.client.send("question \(round % 10)\r\n\r\n")
+                #expect(try await tunnel.upstream.text(14) == "question \(round % 10)\r\n\r\n")
+                tunnel.upstream.send("HTTP/1.1 \(round % 10)")
+                #expect(try await tunnel.client.text(10) == "HTTP/1.1 \(round % 10)")
+            }
+            // Neither waits for the other.
+            for _ in 0..<3 { tunnel.upstream.send("news") }
+            #expect(try await tunnel.client.text(12) == "newsnewsnews")
+        }
+    }
+
+    @Test("Both directions at once arrive byte for byte (RFC 6455 §5)")
+    func atOnce() async throws {
+        try await Tunnel.open { tunnel in
+            let up = Task { try await tunnel.client.stream(Self.megabyte, times: Self.total >> 20) }
+            let down = Task { try await tunnel.upstream.stream(Self.megabyte, times: Self.total >> 20) }
+            try await up.value
+            try await down.value
+            try await tunnel.client.endOutput()
+            #expect(Self.isWhole(try await tunnel.upstream.rest()))
+            try await tunnel.upstream.endOutput()
+            #expect(Self.isWhole(try await tunnel.client.rest()))
+        }
+    }
+
+    @Test("A client that does not read stops the upstream; then all arrives, byte for byte (RFC 6455 §4)")
+    func slowClient() async throws {
+        try await Tunnel.open(receiveBuffer: 65_536) { tunnel in
+            try await tunnel.client.setReading(false)
+            let down = Task { try await tunnel.upstream.stream(Self.megabyte, times: Self.total >> 20) }
+            try await eventually("the first megabyte") { tunnel.upstream.sent > 0 }
+            let sent = try await settled { tunnel.upstream.sent }
+            #expect(sent < Self.bound)
+            // The other direction does not wait.
+            tunnel.client.send("hello")
+            #expect(try await tunnel.upstream.text(5) == "hello")
+            try await tunnel.client.setReading(true)
+            try await down.value
+            try await tunnel.upstream.endOutput()
+            #expect(Self.isWhole(try await tunnel.client.rest()))
+        }
+    }
+
+    @Test("An upstream that does not read stops the client; then all arrives, byte for byte (RFC 6455 §4)")
+    func slowUpstream() async throws {
+        try await Tunnel.open { tunnel in
+            try await tunnel.upstream.setReading(false)
+            let up = Task { try await tunnel.client.stream(Self.megabyte, times: Self.total >> 20) }
+            try await eventually("the first megabyte") { tunnel.client.sent > 0 }
+            let sent = try await settled { tunnel.client.sent }
+            #expect(sent < Self.bound)
+            tunnel.upstream.send("hello")
+            #expect(try await tunnel.client.text(5) == "hello")
+            try await tunnel.upstream.setReading(true)
+            try await up.value
+            try await tunnel.client.endOutput()
+            #expect(Self.isWhole(try await tunnel.upstream.rest()))
+        }
+    }
+
+    @Test("A client that sends no more still receives (RFC 6455 §4; RFC 9293 §3.6)")
+    func clientHalfCloses() async throws {
+        try await Tunnel.open { tunnel in
+            tunnel.client.send("last")
+            try await tunnel.client.endOutput()
+            #expect(try await tunnel.upstream.rest() == ByteBuffer(string: "last"))
+            #expect(!tunnel.upstream.isClosed)
+            tunnel.upstream.send("answer")
+            #expect(try await tunnel.client.text(6) == "answer")
+            #expect(!tunnel.client.hasInputEnded)
+            try await tunnel.upstream.close()
+            try await tunnel.client.closed()
+        }
+    }
+
+    @Test("An upstream that sends no more still receives (RFC 6455 §4; RFC 9293 §3.6)")
+    func upstreamHalfCloses() async throws {
+        try await Tunnel.open { tunnel in
+            tunnel.upstream.send("last")
+            try await tunnel.upstream.endOutput()
+            #expect(try await tunnel.client.rest() == ByteBuffer(string: "last"))
+            #expect(!tunnel.client.isClosed)
+            tunnel.client.send("answer")
+            #expect(try await tunnel.upstream.text(6) == "answer")
+            #expect(!tunnel.upstream.hasInputEnded)
+            try await tunnel.client.endOutput()
+            try await tunnel.upstream.closed()
+            try await tunnel.client.closed()
+        }
+    }
+
+    @Test("With both sides ended a slow client still gets all that was sent to it (RFC 9293 §3.6)")
+    func endedWhileClientIsSlow() async throws {
+        try await Tunnel.open(receiveBuffer: 65_536) { tunnel in
+            try await tunnel.client.setReading(false)
+            try await tunnel.client.endOutput()
+            let down = Task {
+                try await tunnel.upstream.stream(Self.megabyte, times: Self.total >> 20)
+                try await tunnel.upstream.endOutput()
+            }
+            _ = try await settled { tunnel.upstream.sent }
+            try await tunnel.client.setReading(true)
+            try await down.value
+            #expect(Self.isWhole(try await tunnel.client.rest()))
+            try await tunnel.upstream.closed()
+        }
+    }
+
+    @Test("With both sides ended a slow upstream still gets all that was sent to it (RFC 9293 §3.6)")
+    func endedWhileUpstreamIsSlow() async throws {
+        try await Tunnel.open { tunnel in
+            try await tunnel.upstream.setReading(false)
+            try await tunnel.upstream.endOutput()
+            try await tunnel.client.inputEnded()
+            let up = Task {
+                try await tunnel.client.stream(Self.megabyte, times: Self.total >> 20)
+                try await tunnel.client.endOutput()
+            }
+            _ = try await settled { tunnel.client.sent }
+            try await tunnel.upstream.setReading(true)
+            try await up.value
+            #expect(Self.isWhole(try await tunnel.upstream.rest()))
+            try await tunnel.client.closed()
+        }
+    }
+
+    @Test("Many short ones with their last words at both ends lose nothing")
+    func manyShortOnes() async throws {
+        try await Tunnel.gateway { gateway, server in
+            for round in 0..<50 {
+                let client = try await WirePeer.connect(port: gateway.port)
+                client.send(Handshake.request() + "first words")
+                let upstream = try await server.peer(round)
+                _ = try await upstream.head()
+                upstream.send(Handshake.consent + "last words")
+                try await upstream.endOutput()
+                client.send(", last words")
+                try await client.endOutput()
+                #expect(String(buffer: try await upstream.rest()) == "first words, last words")
+                #expect(String(buffer: try await client.rest()).hasSuffix("\r\n\r\nlast words"))
+            }
+            try await gateway.metric("cloakroom_upstream_connections{state=\"active\",upstream=\"api\"} 0")
+        }
+    }
+}

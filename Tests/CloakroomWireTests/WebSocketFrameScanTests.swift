@@ -1,0 +1,142 @@
+import CloakroomWire
+import NIOCore
+import Testing
+
+@Suite("Where the frames of a WebSocket end (RFC 6455 §5.2)")
+struct WebSocketFrameScanTests {
+    /// A frame's head, and how much payload it announces.
+    struct Head: Sendable, CustomTestStringConvertible {
+        let bytes: [UInt8]
+        let payload: Int
+
+        /// - Parameter form: 0 for a length in the second byte, 2 or 8 for one in so many bytes behind it.
+        init(_ opcode: UInt8, payload: Int, form: Int, isMasked: Bool) {
+            let mask: UInt8 = isMasked ? 0x80 : 0
+            var bytes = [opcode]
+            switch form {
+            case 2: bytes += [mask | 126, UInt8(payload >> 8 & 0xff), UInt8(payload & 0xff)]
+            case 8: bytes += [mask | 127] + (0..<8).map { UInt8(payload >> (56 - 8 * $0) & 0xff) }
+            default: bytes.append(mask | UInt8(payload))
+            }
+            // A mask that would be a very long frame if it were read as a head.
+            if isMasked { bytes += [0xff, 0xff, 0xff, 0xff] }
+            self.bytes = bytes
+            self.payload = payload
+        }
+
+        var testDescription: String { "\(bytes)" }
+
+        var frame: [UInt8] { bytes + [UInt8](repeating: 0x7f, count: payload) }
+    }
+
+    /// Every form of a head: each length in each form that can hold it, masked or not, of data and of control frames.
+    static let heads: [Head] = [0x81, 0x02, 0x80, 0x88, 0xff].flatMap { opcode in
+        [(0, [0, 1, 2, 125]), (2, [0, 1, 125, 126, 127, 255, 256, 65_535]), (8, [0, 1, 126, 65_535, 65_536, 70_000])]
+            .flatMap { form, lengths in
+                lengths.flatMap { length in
+                    [true, false].map { Head(opcode, payload: length, form: form, isMasked: $0) }
+                }
+            }
+    }
+
+    private static func scan(_ bytes: some Sequence<UInt8>) -> WebSocketFrameScan {
+        var scan = WebSocketFrameScan()
+        scan.advance(over: ByteBuffer(bytes: bytes))
+        return scan
+    }
+
+    @Test("A frame in any form ends with its last byte, and not before", arguments: heads)
+    func oneFrame(head: Head) {
+        let frame = head.frame
+        #expect(Self.scan(frame).isAtBoundary)
+        for count in 1...min(frame.count - 1, head.bytes.count + 2) where count < frame.count {
+            #expect(!Self.scan(frame.prefix(count)).isAtBoundary, "\(count) bytes")
+        }
+        #expect(!Self.scan(frame.dropLast()).isAtBoundary)
+        #expect(!Self.scan(frame + [0x81]).isAtBoundary)
+        #expect(Self.scan(frame + [0x81, 0]).isAtBoundary)
+    }
+
+    @Test("Byte by byte it is the same, at every byte", arguments: heads.filter { $0.payload <= 256 })
+    func byteByByte(head: Head) {
+        let frame = head.frame + head.frame
+        var scan = WebSocketFrameScan()
+        for (index, byte) in frame.enumerated() {
+            scan.advance(over: ByteBuffer(bytes: [byte]))
+            let isEnd = index + 1 == head.frame.count || index + 1 == frame.count
+            #expect(scan.isAtBoundary == isEnd, "byte \(index)")
+        }
+    }
+
+    @Test("Before the first byte it is at a boundary, and nothing changes that")
+    func empty() {
+        var scan = WebSocketFrameScan()
+        #expect(scan.isAtBoundary)
+        scan.advance(over: ByteBuffer())
+        #expect(scan == WebSocketFrameScan())
+    }
+
+    @Test("A frame longer than any memory is no more than a long frame")
+    func enormous() {
+        for top: UInt8 in [0x7f, 0xff] {
+            var scan = Self.scan([0x82, 127, top, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff])
+            #expect(!scan.isAtBoundary)
+            for _ in 0..<10 { scan.advance(over: ByteBuffer(repeating: 0, count: 100_000)) }
+            #expect(!scan.isAtBoundary)
+        }
+    }
+
+    @Test("Wherever many frames are cut, it is at the same place after them")
+    func randomCuts() {
+        for seed in UInt64(0)..<300 {
+            var generator = SeededGenerator(seed: seed)
+            var bytes: [UInt8] = []
+            var ends: Set<Int> = [0]
+            for _ in 0..<Int.random(in: 1...12, using: &generator) {
+                guard let head = Self.heads.filter({ $0.payload < 1_000 }).randomElement(using: &generator) else { continue }
+                bytes += head.frame
+                ends.insert(bytes.count)
+            }
+            var scan = WebSocketFrameScan()
+            var start = 0
+            for cut in Cuts.random(in: bytes.count, using: &generator) + [bytes.count] {
+                scan.advance(over: ByteBuffer(bytes: bytes[start..<cut]))
+                start = cut
+                #expect(scan.isAtBoundary == ends.contains(cut), "seed \(seed), cut at \(cut)")
+                #expect(scan == Self.scan(bytes[..<cut]), "seed \(seed), cut at \(cut)")
+            }
+        }
+    }
+
+    @Test("Only what can still be read is scanned")
+    func readerIndex() {
+        var bytes = ByteBuffer(bytes: [0xff, 0xff, 0x81, 1, 0x61, 0x81])
+        bytes.moveReaderIndex(forwardBy: 2)
+        bytes.moveWriterIndex(to: bytes.writerIndex - 1)
+        var scan = WebSocketFrameScan()
+        scan.advance(over: bytes)
+        #expect(scan.isAtBoundary)
+    }
+}
+
+@Suite("The frame that ends a WebSocket (RFC 6455 §5.5.1)")
+struct WebSocketCloseTests {
+    @Test("Towards a client it is not masked (RFC 6455 §5.1)")
+    func toClient() {
+        #expect(WebSocketClose.frame(.goingAway, mask: nil) == ByteBuffer(bytes: [0x88, 2, 0x03, 0xe9]))
+        #expect(WebSocketClose.frame(.policyViolation, mask: nil) == ByteBuffer(bytes: [0x88, 2, 0x03, 0xf0]))
+    }
+
+    @Test("Towards a server it is masked (RFC 6455 §5.3)")
+    func toServer() {
+        let frame = WebSocketClose.frame(.policyViolation, mask: 0x1234_5678)
+        #expect(frame == ByteBuffer(bytes: [0x88, 0x82, 0x12, 0x34, 0x56, 0x78, 0x03 ^ 0x12, 0xf0 ^ 0x34]))
+    }
+
+    @Test("It is one frame, whatever it is masked with", arguments: [nil, 0, .max, 0x8000_0001] as [UInt32?])
+    func oneFrame(mask: UInt32?) {
+        var scan = WebSocketFrameScan()
+        scan.advance(over: WebSocketClose.frame(.goingAway, mask: mask))
+        #expect(scan.isAtBoundary)
+    }
+}

@@ -1,0 +1,49 @@
+import CloakroomWire
+import NIOCore
+
+extension FuzzTarget {
+    /// The frames of a WebSocket, one after the other (RFC 6455 §5.2): where each ends, wherever the bytes are cut.
+    static let webSockets = FuzzTarget(
+        "websockets",
+        words: ["\u{1}\u{5}hello", "\u{8}\u{0}", "\u{1}\u{7e}\u{0}\u{2}hi", "\u{2}\u{7f}", "\u{0}\u{0}\u{0}\u{0}"]
+    ) { bytes throws(Violation) in
+        let ends = WebSocketFrames.ends(bytes)
+        var single = WebSocketFrameScan()
+        for index in bytes.indices {
+            try require(single.isAtBoundary == ends.contains(index), "a frame ends at \(index), or is said to")
+            single.advance(over: ByteBuffer(bytes: bytes[index...index]))
+        }
+        try require(single.isAtBoundary == ends.contains(bytes.count), "the last frame")
+        for turn in UInt64(0)..<3 {
+            var scan = WebSocketFrameScan()
+            var start = 0
+            for end in Pieces.random(in: bytes, turn: turn) {
+                scan.advance(over: ByteBuffer(bytes: bytes[start..<end]))
+                start = end
+                try require(scan.isAtBoundary == ends.contains(end), "the cut at \(end) makes a difference")
+            }
+            try require(scan == single, "the cuts make a difference")
+        }
+    }
+}
+
+private enum WebSocketFrames {
+    /// Where frames end, read plainly; 0 is the first of these places.
+    static func ends(_ bytes: [UInt8]) -> Set<Int> {
+        var ends: Set<Int> = []
+        var start = 0
+        while start <= bytes.count {
+            ends.insert(start)
+            guard start + 2 <= bytes.count else { break }
+            let short = Int(bytes[start + 1] & 0x7f)
+            let lengthCount = short == 126 ? 2 : short == 127 ? 8 : 0
+            let headCount = 2 + lengthCount + (bytes[start + 1] & 0x80 == 0 ? 0 : 4)
+            guard start + headCount <= bytes.count else { break }
+            let long = bytes[(start + 2)..<(start + 2 + lengthCount)].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+            let length = lengthCount == 0 ? UInt64(short) : long
+            guard length <= UInt64(bytes.count - start - headCount) else { break }
+            start += headCount + Int(length)
+        }
+        return ends
+    }
+}
