@@ -26,7 +26,7 @@ public struct RequestHeadBuilder: Sendable {
         head.bytes.writeStaticString(" HTTP/1.1\r\n")
     }
 
-    /// Writes a field line.
+    /// Writes a field line; one that is refused leaves the head as it was.
     /// - Returns: What the field is.
     /// - Throws: ``WireError`` if the name is no token in lower case, if the value holds controls or begins or ends with
     ///   white space (RFC 9113 §8.2.1), or if a limit is passed.
@@ -42,7 +42,14 @@ public struct RequestHeadBuilder: Sendable {
         head.bytes.writeString(value)
         head.bytes.writeStaticString("\r\n")
         let valueStart = start + nameCount + 2
-        let known = try check(head.bytes, nameStart: start, nameCount: nameCount, valueStart: valueStart, valueCount)
+        let known: KnownField
+        do throws(WireError) {
+            known = try check(head.bytes, nameStart: start, nameCount: nameCount, valueStart: valueStart, valueCount)
+        } catch {
+            // What is refused does not stay in the head, whatever the caller does with it.
+            head.bytes.moveWriterIndex(to: head.bytes.readerIndex + start)
+            throw error
+        }
         head.fields.append(
             FieldIndex(
                 nameStart: start, nameCount: nameCount, valueStart: valueStart, valueCount: valueCount, name: known))

@@ -26,5 +26,5 @@ build=(swift build --configuration release --scratch-path "$scratch" --sanitize 
 binary=$("${build[@]}" --show-bin-path)/cloakroom-fuzz
 
 mkdir -p "$scratch/fuzz/$target" "$scratch/fuzz/found"
-exec "$binary" -max_total_time="$seconds" -max_len=4096 -timeout=10 -print_final_stats=1 \
+exec "$binary" -max_total_time="$seconds" -max_len=8192 -timeout=10 -print_final_stats=1 \
     -artifact_prefix="$scratch/fuzz/found/$target-" "$@" "$scratch/fuzz/$target" "$seeds"

@@ -56,7 +56,12 @@ final class ProtocolSelector: ChannelInboundHandler, RemovableChannelHandler, Lo
         if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent {
             let tls = try? handlerContext.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
             client.tlsVersion = tls?.tlsVersion == .tlsv13 ? .tls1_3 : .tls1_2
-            client.certificateSubject = tls?.peerCertificate.flatMap(ClientCertificate.subject(of:))
+            if let certificate = tls?.peerCertificate {
+                // A session that is resumed was verified when it began; the certificate may have ended since.
+                let now = client.context.wallNanoseconds(at: client.context.beginEvent()) / 1_000_000_000
+                guard !ClientCertificate.isExpired(certificate, at: now) else { return closeNow() }
+                client.certificateSubject = ClientCertificate.subject(of: certificate)
+            }
             select(isHTTP2: allowsHTTP2 && negotiated == "h2")
         }
         handlerContext.fireUserInboundEventTriggered(event)

@@ -97,7 +97,7 @@ final class Exchange: Equatable {
 
     /// A message was refused before there was a request: answers it, and closes.
     func refuse(_ error: WireError, now: UInt64) {
-        context.countRejection(error)
+        context.reject(error, from: peer.address)
         refuse(Problem(error), as: .invalidRequest, now: now)
     }
 
@@ -164,7 +164,7 @@ final class Exchange: Equatable {
 
     /// The framing of the request's body is broken: nothing behind it can be trusted.
     func bodyIsMalformed(_ error: WireError) {
-        context.countRejection(error)
+        context.reject(error, from: peer.address)
         record.errorType = .invalidRequest
         cancelUpstream()
         switch machine.state {

@@ -17,6 +17,7 @@ final class LoopContext {
     /// Room for the lines that every forwarded request gets.
     var traceLines = TraceLines()
     private var members: [any LoopMember] = []
+    private var rejectionLog: RejectionLog
     private var unflushed: [HTTP2DownstreamHandler] = []
     private var generator = FastGenerator()
     private var clock = LoopClock()
@@ -27,6 +28,7 @@ final class LoopContext {
         self.eventLoop = eventLoop
         self.tables = tables
         self.loopCount = loopCount
+        rejectionLog = RejectionLog(tables.logger)
         telemetry = tables.telemetry.makeLoopTelemetry(
             routes: tables.plan.routes.map(\.name) + [GatewayTables.accountsRouteName], upstreams: tables.targets)
         timeouts = TimeoutNanoseconds(tables.plan.timeouts)
@@ -57,14 +59,15 @@ final class LoopContext {
     /// The value for `Date` (RFC 9110 §5.6.7); made at most once a second.
     func date(at now: UInt64) -> [UInt8] { clock.date(at: now) }
 
-    /// Counts a message that was refused on the wire, by kind.
-    func countRejection(_ error: WireError) {
-        tables.telemetry.metrics.wireRejections(kind: error.label).increment()
+    /// Counts a message that was refused on the wire, by kind, and says so now and then.
+    func reject(_ error: WireError, from peer: String) {
+        reject(error.label, from: peer)
     }
 
-    /// Counts a connection or a message that was refused for another reason; the kind is a constant of the source.
-    func countRejection(_ kind: StaticString) {
+    /// The same for other reasons; the kind is a constant of the source.
+    func reject(_ kind: StaticString, from peer: String) {
         tables.telemetry.metrics.wireRejections(kind: kind).increment()
+        rejectionLog.note(kind, peer: peer, now: now)
     }
 
     /// A random number for ids: unique, and no secret.

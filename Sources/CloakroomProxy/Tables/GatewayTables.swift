@@ -20,6 +20,7 @@ public final class GatewayTables: Sendable {
     let sessions: any SessionStore
     let ownEndpoints: any OwnEndpoints
     let telemetry: GatewayTelemetry
+    let logger: Logger
     /// Makes spans of sampled requests; `nil` makes none.
     let tracer: (any Tracer)?
 
@@ -44,6 +45,7 @@ public final class GatewayTables: Sendable {
         self.sessions = sessions
         self.ownEndpoints = ownEndpoints
         self.telemetry = telemetry
+        self.logger = logger
         self.tracer = tracer
         routeTable = RouteTable(routes: plan.routes, accounts: plan.accounts)
         cookie = SessionCookie(plan.session.cookie)

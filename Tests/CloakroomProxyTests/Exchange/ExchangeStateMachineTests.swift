@@ -62,7 +62,7 @@ struct ExchangeStateMachineTests {
     @Test("A tunnel: the client ends its side first, then the upstream (RFC 6455 §4)")
     func tunnelEndedByClient() {
         var machine = Self.machine(in: .sent(.complete))
-        #expect(machine.switched())
+        #expect(machine.switched() == true)
         #expect(machine.takesBody)
         #expect(machine.isRelaying)
         #expect(machine.requestEnded() == .halfClose)
@@ -232,7 +232,7 @@ struct ExchangeStateMachineTests {
                     if action == "send" { #expect(before == .leasing(.open) || before == .leasing(.complete)) }
                     if event == .clientGone { #expect(machine.state == .idle) }
                     // There is a tunnel only where one was asked for, and it never becomes an answer again.
-                    if action == "halfClose" || action == "finish" || action == "finishTunnel" || action == "closeTunnel" {
+                    if ["halfClose", "finish", "finishTunnel", "closeTunnel"].contains(action) {
                         #expect(Self.isTunnel(before))
                     }
                     if Self.isTunnel(machine.state) { #expect(Self.isTunnel(before) || before == .sent(.complete)) }

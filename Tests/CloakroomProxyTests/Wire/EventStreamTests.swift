@@ -37,7 +37,9 @@ struct EventStreamTests {
         }
     }
 
-    @Test("Its head alone is passed on at once, in whatever framing (HTML §9.2)", arguments: [head + "\r\n", chunkedHead])
+    @Test(
+        "Its head alone is passed on at once, in whatever framing (HTML §9.2)",
+        arguments: [head + "\r\n", chunkedHead])
     func headAlone(head: String) async throws {
         // That the head arrives is what is tested.
         try await Self.open(head: head) { client, _ in #expect(client.unread.isEmpty) }

@@ -67,7 +67,8 @@ struct MalformedFieldTests {
     func oddButGood() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let answer = try await gateway.client().exchange(
-                Ask.get("/public/a", "X-Odd: \t a\tb  c é \t", "X-Empty:", "X-Empty-Too:  ", "!#$%&'*+-.^_`|~9: tokens"))
+                Ask.get("/public/a", "X-Odd: \t a\tb  c é \t", "X-Empty:", "X-Empty-Too:  ", "!#$%&'*+-.^_`|~9: tokens")
+            )
             #expect(answer.text == "ok")
             let request = gateway.upstream.requests[0]
             #expect(request.head.contains("a\tb  c é"))

@@ -110,7 +110,7 @@ struct WebSocketHandshakeTests {
     }
 
     /// Requests that name the upgrade, and in which it means nothing.
-    static let ignored = [
+    static let meaningless = [
         // No WebSocket begins with another method, a body or in another version (RFC 6455 §4.1).
         Handshake.request().replacing("GET ", with: "POST "),
         Handshake.request("/public/socket", "Content-Length: 4") + "body",
@@ -125,7 +125,8 @@ struct WebSocketHandshakeTests {
     ]
 
     @Test(
-        "An upgrade that is none is ignored, and the rest is an ordinary request (RFC 9110 §7.8)", arguments: ignored)
+        "An upgrade that is none is ignored, and the rest is an ordinary request (RFC 9110 §7.8)",
+        arguments: meaningless)
     func ignored(request: String) async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await gateway.client()

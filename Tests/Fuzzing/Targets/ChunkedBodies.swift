@@ -95,11 +95,11 @@ private struct PlainChunks {
     /// - Returns: Whether there is another chunk.
     private mutating func readChunk() -> Bool {
         extensionCount += bytes[index...].prefix { $0 != 0x0d && $0 != 0x0a }.drop { $0 != UInt8(ascii: ";") }.count
-        guard let line = line(isFit: Self.isBeginOfSizeLine) else { return false }
         guard extensionCount <= 4_096 else {
             end = .refused
             return false
         }
+        guard let line = line(isFit: Self.isBeginOfSizeLine) else { return false }
         let digits = line.prefix { $0 != UInt8(ascii: ";") }
         guard let size = Int(String(decoding: digits, as: UTF8.self), radix: 16) else {
             end = .refused

@@ -8,6 +8,10 @@ struct GatewayFile {
     var apiTokenFile: String?
     var certificate: (file: String, keyFile: String)?
     var minimumTLSVersion = "1.2"
+    /// Whether the clear-text listener speaks HTTP/2 with who knows it does.
+    var hasClearHTTP2 = false
+    /// Scheme, host and port of an upstream that speaks WebSocket; it gets two routes.
+    var chat: String?
     var address = "127.0.0.1:0"
     var adminAddress = "127.0.0.1:0"
 
@@ -15,6 +19,7 @@ struct GatewayFile {
         """
         listeners:
           - address: \(address)
+            http2: \(hasClearHTTP2)
         \(tlsListener)admin: { address: "\(adminAddress)" }
         upstreams:
           api:
@@ -24,7 +29,7 @@ struct GatewayFile {
             refresh: { path: /auth/refresh }
             revoke: { path: /auth/revoke }
             user: { path: /user }
-        session:
+        \(chatUpstream)session:
           cookie: { secure: false }
         routes:
           - name: episodes
@@ -52,8 +57,37 @@ struct GatewayFile {
             upstream: api
             requiresAuthorization: true
             inject: [apiToken, bearer]
-
+        \(chatRoutes)
         """
+    }
+
+    private var chatUpstream: String {
+        guard let chat else { return "" }
+        return """
+              chat:
+                targets: ["\(chat)"]
+
+            """
+    }
+
+    private var chatRoutes: String {
+        guard chat != nil else { return "" }
+        return """
+              - name: chat
+                methods: [GET]
+                path: /chat
+                upstream: chat
+                requiresAuthorization: true
+                inject: [bearer]
+                websocket: true
+              - name: lobby
+                methods: [GET]
+                path: /lobby
+                upstream: chat
+                requiresAuthorization: false
+                websocket: true
+
+            """
     }
 
     private var tlsListener: String {

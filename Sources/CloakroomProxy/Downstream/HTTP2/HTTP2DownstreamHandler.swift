@@ -323,7 +323,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     /// The request is malformed, and the client at fault.
     func refuse(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
-        context.countRejection("http2_stream")
+        context.reject("http2_stream", from: peer?.address ?? "unknown")
         glitch()
         reset(stream, code)
     }
@@ -372,7 +372,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     /// Something that a well-meaning client seldom does.
     private func glitch() {
         guard phase != .closed, !glitches.spend(at: context.now) else { return }
-        context.countRejection("http2_glitches")
+        context.reject("http2_glitches", from: peer?.address ?? "unknown")
         goAway(.enhanceYourCalm)
         closeNow()
     }
@@ -385,7 +385,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     /// Closes a connection whose client has been told in GOAWAY that it broke the rules.
     private func handleBrokenConnection() {
         guard let code = watch.fatalCode, phase != .closed else { return }
-        context.countRejection(code == .enhanceYourCalm ? "http2_flood" : "http2_connection")
+        context.reject(code == .enhanceYourCalm ? "http2_flood" : "http2_connection", from: peer?.address ?? "unknown")
         closeNow()
     }
 

@@ -1,0 +1,200 @@
+import CloakroomCore
+import NIOCore
+import NIOHTTP2
+import Testing
+
+@Suite("Flow control in HTTP/2 (RFC 9113 §5.2)", .serialized)
+struct HTTP2FlowControlTests {
+    private static let megabyte = ByteBuffer(repeating: 0x61, count: 1 << 20)
+    private static let largest = 0x7fff_ffff
+    private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
+
+    private static func answers(_ count: Int) -> [ScriptedUpstream.Step] {
+        let body = String(repeating: "a", count: count)
+        return [.request, .send("HTTP/1.1 200 OK\r\nContent-Length: \(count)\r\n\r\n\(body)"), .again]
+    }
+
+    private static func streams(megabytes: Int) -> [ScriptedUpstream.Step] {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: \(megabytes << 20)\r\n\r\n"
+        return [.request, .send(head), .stream(megabyte, times: megabytes), .again]
+    }
+
+    @Test("§5.2.1: a stream without room holds up no other, and stops its upstream; then all of it arrives")
+    func slowStream() async throws {
+        let total = 64 << 20
+        try await GatewaySetup(Self.streams(megabytes: 64), Self.serves).http2().run { gateway in
+            let manners = HTTP2Client.Manners(settings: [.initialWindow(0)], keepsBodies: false)
+            let client = try await gateway.http2(manners)
+            client.send(.headers(1, .get()))
+            try await eventually("the answer's head") { client.stream(1).status == 200 }
+            let sent = try await settled { gateway.upstream.connections[0].sent }
+            // What the sockets between gateway and upstream hold.
+            #expect(sent < 40 << 20)
+            #expect(client.stream(1).bodyCount == 0)
+            client.send(.headers(3, .get()), .windowUpdate(3, 100))
+            #expect(try await client.answer(3).text == "ok" || client.stream(3).bodyCount == 2)
+            client.send(.windowUpdate(1, 1 << 20))
+            let answer = try await client.answer(1)
+            #expect(answer.bodyCount == total)
+            #expect(answer.isEnded)
+        }
+    }
+
+    @Test("§6.9.2: a smaller initial window makes windows negative; they count up from there")
+    func negativeWindow() async throws {
+        try await GatewaySetup(Self.answers(60_000)).http2().run { gateway in
+            let manners = HTTP2Client.Manners(settings: [.initialWindow(10_000)], givesRoom: false)
+            let client = try await gateway.http2(manners)
+            func holds(_ count: Int) async throws {
+                try await eventually("\(count) bytes") { client.stream(1).bodyCount >= count }
+                try await client.settle()
+                #expect(client.stream(1).bodyCount == count)
+            }
+            client.send(.headers(1, .get()))
+            try await holds(10_000)
+            client.send(.settings([.initialWindow(20_000)]))
+            try await holds(20_000)
+            client.send(.settings([.initialWindow(5_000)]))
+            try await holds(20_000)
+            client.send(.windowUpdate(1, 15_000))
+            try await holds(20_000)
+            client.send(.windowUpdate(1, 1_000))
+            try await holds(21_000)
+            client.send(.settings([.initialWindow(0), .initialWindow(9_000)]))
+            try await holds(25_000)
+            client.send(.settings([.initialWindow(0)]), .settings([.initialWindow(65_535)]))
+            let answer = try await client.answer(1)
+            #expect(answer.bodyCount == 60_000)
+            #expect(answer.isEnded)
+        }
+    }
+
+    @Test("§6.9.1: nothing goes beyond the connection's window; streams share what there is")
+    func connectionWindow() async throws {
+        try await GatewaySetup(Self.answers(300_000)).http2().run { gateway in
+            let client = try await gateway.http2(.init(settings: [.initialWindow(0)], givesRoom: false))
+            client.send(.headers(1, .get()), .headers(3, .get()))
+            try await eventually("both heads") { client.stream(1).status == 200 && client.stream(3).status == 200 }
+            client.send(.settings([.initialWindow(1 << 20)]))
+            try await eventually("a window's worth") { client.bodyCount >= 65_535 }
+            try await client.settle()
+            #expect(client.bodyCount == 65_535)
+            #expect(client.stream(1).bodyCount >= 16_384)
+            #expect(client.stream(3).bodyCount >= 16_384)
+            // An end without a body needs no room.
+            #expect(try await client.exchange(5, .request("HEAD")).status == 200)
+            client.send(.windowUpdate(0, 100_000))
+            try await eventually("more") { client.bodyCount >= 165_535 }
+            try await client.settle()
+            #expect(client.bodyCount == 165_535)
+            client.send(.windowUpdate(0, 1 << 20))
+            #expect(try await client.answer(1).bodyCount == 300_000)
+            #expect(try await client.answer(3).bodyCount == 300_000)
+        }
+    }
+
+    @Test("A small answer does not wait for a large one")
+    func fairness() async throws {
+        try await GatewaySetup(Self.streams(megabytes: 64), Self.serves).http2().run { gateway in
+            let client = try await gateway.http2(.init(settings: [.initialWindow(1 << 20)], keepsBodies: false))
+            client.send(.headers(1, .get()))
+            try await eventually("the beginning") { client.stream(1).bodyCount > 0 }
+            client.send(.headers(3, .get()))
+            #expect(try await client.answer(3).bodyCount == 2)
+            #expect(!client.stream(1).isOver)
+            client.send(.reset(1))
+            try await gateway.upstream.closed()
+        }
+    }
+
+    @Test("§5.2.2: what was never sent of a stream that was reset is not taken from the connection's window")
+    func resetGivesBack() async throws {
+        let window = 24 << 20
+        try await GatewaySetup(Self.streams(megabytes: 64)).http2().run { gateway in
+            let manners = HTTP2Client.Manners(
+                settings: [.initialWindow(Self.largest)], givesRoom: false, keepsBodies: false, receiveBuffer: 65_536)
+            let client = try await gateway.http2(manners)
+            client.send(.windowUpdate(0, window - 65_535))
+            try await client.setReading(false)
+            for id in stride(from: UInt32(1), to: 9, by: 2) { client.send(.headers(id, .get())) }
+            try await eventually("four upstream connections") { gateway.upstream.connections.count == 4 }
+            _ = try await settled { gateway.upstream.connections.reduce(0) { $0 + $1.sent } }
+            for id in stride(from: UInt32(1), to: 9, by: 2) { client.send(.reset(id)) }
+            try await eventually("their ends") { gateway.upstream.connections.allSatisfy(\.isClosed) }
+            try await client.setReading(true)
+            client.send(.headers(9, .get()))
+            _ = try await settled { client.bodyCount }
+            #expect(client.bodyCount == window)
+        }
+    }
+
+    @Test("A fast download to a client with large windows is no offence, however its pieces fall")
+    func fastDownload() async throws {
+        try await GatewaySetup(Self.streams(megabytes: 256)).http2().run { gateway in
+            let manners = HTTP2Client.Manners(
+                settings: [.initialWindow(Self.largest)], givesRoom: false, keepsBodies: false)
+            let client = try await gateway.http2(manners)
+            client.send(.windowUpdate(0, Self.largest - 65_535), .headers(1, .get()))
+            let answer = try await client.answer(1)
+            #expect(answer.bodyCount == 256 << 20)
+            #expect(client.farewells.isEmpty)
+        }
+    }
+
+    @Test("A client that reads slowly, but does read, gets all of it")
+    func slowReader() async throws {
+        try await GatewaySetup(Self.answers(200_000)).http2 { $0.timeouts.bodyIdle = .milliseconds(400) }
+            .run { gateway in
+                let client = try await gateway.http2(.init(settings: [.initialWindow(0)], givesRoom: false))
+                client.send(.windowUpdate(0, 1 << 20), .headers(1, .get()))
+                try await eventually("the answer's head") { client.stream(1).status == 200 }
+                for _ in 0..<20 {
+                    try await Task.sleep(for: .milliseconds(100))
+                    client.send(.windowUpdate(1, 10_000))
+                }
+                let answer = try await client.answer(1)
+                #expect(answer.reset == nil)
+                #expect(answer.bodyCount == 200_000)
+            }
+    }
+
+    @Test("§5.2.1: a body for an upstream that does not read waits in the client, and stops no other")
+    func slowUpstream() async throws {
+        let gate = Gate()
+        let total = 16 << 20
+        let deaf: [ScriptedUpstream.Step] = [
+            .head, .reading(false), .wait(gate), .reading(true), .body(total), .send(Reply.ok), .again,
+        ]
+        try await GatewaySetup(deaf, Self.serves).http2 { $0.limits.body = total }.run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .post("/public/a", ("content-length", "\(total)")), ends: false))
+            _ = try await gateway.upstream.request()
+            let upload = Task { try await client.upload(1, total) }
+            _ = try await settled { client.room(on: 1) }
+            client.send(.headers(3, .post("/public/a", ("content-length", "200000")), ends: false))
+            try await client.upload(3, 200_000)
+            #expect(try await client.answer(3).text == "ok")
+            gate.open()
+            try await upload.value
+            #expect(try await client.answer(1).text == "ok")
+        }
+    }
+
+    @Test("§6.9.1: a client that sends more than a stream has room for is stopped")
+    func overflow() async throws {
+        try await GatewaySetup([.head, .reading(false)]).http2 { $0.limits.body = 1 << 30 }.run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .post(), ends: false))
+            _ = try await gateway.upstream.request()
+            let piece = Array(repeating: UInt8(0x61), count: 16_384)
+            // More than the sockets to the upstream hold.
+            for _ in 0..<2_000 where !client.isClosed && !client.stream(1).isOver {
+                try? await client.channel.writeAndFlush(ByteBuffer(bytes: HTTP2WireFrame.data(1, piece).bytes)).get()
+            }
+            try await eventually("a refusal") { client.isClosed || client.stream(1).isOver }
+            #expect([client.stream(1).reset, client.farewells.last?.code].contains(.flowControlError))
+            try await gateway.upstream.closed()
+            #expect(try await gateway.serves())
+        }
+    }
+}

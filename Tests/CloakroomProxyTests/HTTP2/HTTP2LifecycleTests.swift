@@ -1,0 +1,299 @@
+import CloakroomCore
+import CloakroomProxy
+import NIOCore
+import NIOHTTP2
+import Testing
+
+@Suite("The life of an HTTP/2 connection", .serialized)
+struct HTTP2LifecycleTests {
+    private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
+
+    /// Begins a drain, and waits until a connection has felt it.
+    private static func drain(_ gateway: RunningGateway, _ client: HTTP2Client) async throws {
+        await gateway.beginDrain()
+        try await eventually("the announcement") { client.farewells.contains(.announcement) }
+    }
+
+    // MARK: - Beginnings
+
+    @Test("RFC 9113 §3.4, §6.5.2: the server says what it takes: streams, field sizes, windows, extended CONNECT")
+    func settings() async throws {
+        try await GatewaySetup(Self.serves).http2 { $0.limits.streamsPerConnection = 77 }.run { gateway in
+            let client = try await gateway.http2()
+            try await eventually("settings") { !client.settings.isEmpty }
+            #expect(client.settings[3] == 77)
+            #expect(client.settings[4] ?? 0 >= 65_535)
+            #expect(client.settings[6] ?? 0 >= 16_384)
+            #expect(client.settings[8] == 1)
+            #expect(client.room(on: 1) >= 65_535)
+        }
+    }
+
+    @Test("RFC 9113 §3.3: the same clear listener speaks HTTP/1.1, and HTTP/2 only where it is configured")
+    func otherProtocols() async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            #expect(try await gateway.http2().exchange(1, .get()).text == "ok")
+            let post = try await gateway.client()
+            #expect(try await post.exchange(Ask.post(body: "a")).text == "ok")
+        }
+        try await GatewaySetup(Self.serves).run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(String(decoding: HTTP2WireFrame.preface, as: UTF8.self))
+            #expect(answer.status == 505 || answer.status == 400)
+            try await client.closed()
+        }
+    }
+
+    @Test(
+        "RFC 9113 §3.4: a connection that does not get to its first request in time is closed",
+        arguments: [0, 10, 24, 33])
+    func slowPreface(count: Int) async throws {
+        try await GatewaySetup(Self.serves).http2 {
+            $0.timeouts.header = .milliseconds(200)
+            $0.timeouts.keepAlive = .milliseconds(400)
+        }
+        .run { gateway in
+            let client = try await gateway.http2(.init(introducesItself: false))
+            let bytes = HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes
+            client.send(bytes: Array(bytes.prefix(count)))
+            try await client.closed()
+            #expect(try await gateway.serves())
+        }
+    }
+
+    @Test("RFC 9113 §3.4: what follows the preface has to be SETTINGS")
+    func noSettings() async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let client = try await gateway.http2(.init(introducesItself: false))
+            client.send(bytes: HTTP2WireFrame.preface + HTTP2WireFrame.headers(1, .get()).bytes)
+            #expect(try await client.error() == .protocolError)
+            try await client.closed()
+            #expect(gateway.upstream.requests.isEmpty)
+        }
+    }
+
+    @Test("A header block that does not end is given up in time")
+    func slowHeaders() async throws {
+        try await GatewaySetup(Self.serves).http2 {
+            $0.timeouts.header = .milliseconds(200)
+            $0.timeouts.keepAlive = .milliseconds(400)
+        }
+        .run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, block: HTTP2Fields.get().block, isWhole: false))
+            try await client.closed()
+            #expect(gateway.upstream.requests.isEmpty)
+        }
+    }
+
+    // MARK: - Limits
+
+    @Test("RFC 9113 §5.1.2: a stream beyond the limit is refused, and those within it are served")
+    func streamLimit() async throws {
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
+            .http2 { $0.limits.streamsPerConnection = 3 }.run { gateway in
+                let client = try await gateway.http2()
+                try await client.settle()
+                client.send([1, 3, 5].map { .headers($0, .get()) })
+                try await eventually("three requests") { gateway.upstream.requests.count == 3 }
+                client.send(.headers(7, .get()))
+                let code = try await client.reset(7)
+                #expect(code == .refusedStream || code == .protocolError)
+                gate.open()
+                for id in [1, 3, 5] as [UInt32] { #expect(try await client.answer(id).text == "ok") }
+                #expect(try await client.exchange(9, .get()).text == "ok")
+                #expect(client.farewells.isEmpty)
+            }
+    }
+
+    @Test("After its last request the client is told, is answered, and the connection is closed")
+    func requestLimit() async throws {
+        try await GatewaySetup(Self.serves).http2 { $0.limits.requestsPerConnection = 3 }.run { gateway in
+            let client = try await gateway.http2()
+            for id in [1, 3, 5] as [UInt32] { #expect(try await client.exchange(id, .get()).text == "ok") }
+            try await client.closed()
+            #expect(client.farewells == [.announcement, HTTP2Farewell(last: 5, code: .noError)])
+        }
+    }
+
+    // MARK: - Ends
+
+    @Test("RFC 9113 §6.8: an idle connection is closed with GOAWAY")
+    func idle() async throws {
+        try await GatewaySetup(Self.serves).http2 { $0.timeouts.keepAlive = .milliseconds(200) }.run { gateway in
+            let client = try await gateway.http2()
+            #expect(try await client.exchange(1, .get()).text == "ok")
+            try await client.closed()
+            #expect(client.farewells == [HTTP2Farewell(last: 1, code: .noError)])
+        }
+    }
+
+    @Test("A connection with a running stream is not idle, however long that takes")
+    func notIdle() async throws {
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
+            .http2 { $0.timeouts.keepAlive = .milliseconds(100) }.run { gateway in
+                let client = try await gateway.http2()
+                client.send(.headers(1, .get()))
+                let other = try await gateway.http2()
+                #expect(try await other.exchange(1, .get("/nowhere")).status == 404)
+                try await other.closed()
+                #expect(!client.isClosed)
+                gate.open()
+                #expect(try await client.answer(1).text == "ok")
+            }
+    }
+
+    @Test("RFC 9113 §6.8: a drain is announced; running streams finish, and the connection is closed behind them")
+    func drain() async throws {
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .get()), .headers(3, .get()))
+            try await eventually("two requests") { gateway.upstream.requests.count == 2 }
+            try await Self.drain(gateway, client)
+            try await eventually("the last word") { client.farewells.count == 2 }
+            #expect(client.farewells[1] == HTTP2Farewell(last: 3, code: .noError))
+            gate.open()
+            #expect(try await client.answer(1).text == "ok")
+            #expect(try await client.answer(3).text == "ok")
+            try await client.closed()
+            try await gateway.stopped()
+        }
+    }
+
+    @Test("RFC 9113 §6.8: a request that crosses the announcement is served or safe to repeat, and those before go on")
+    func crossing() async throws {
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
+            let client = try await gateway.http2(.init(answersPings: false))
+            client.send(.headers(1, .get()))
+            _ = try await gateway.upstream.request()
+            try await Self.drain(gateway, client)
+            client.send(
+                .headers(3, .get("/nowhere")), .headers(5, .post("/nowhere"), ends: false), .data(5, "a", ends: true))
+            let answer = try await client.answer(3)
+            #expect(answer.status == 404)
+            #expect(try await client.answer(5).status == 404)
+            // The client has seen the announcement now.
+            client.send(.ping(0, isAck: true))
+            try await eventually("the last word") { client.farewells.count == 2 }
+            #expect(client.farewells[1] == HTTP2Farewell(last: 5, code: .noError))
+            gate.open()
+            #expect(try await client.answer(1).text == "ok")
+            try await client.closed()
+            try await gateway.stopped()
+        }
+    }
+
+    @Test("RFC 9113 §6.8: a request behind the last word is ignored or refused, and those before go on")
+    func tooLate() async throws {
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .get()))
+            _ = try await gateway.upstream.request()
+            try await Self.drain(gateway, client)
+            try await eventually("the last word") { client.farewells.count == 2 }
+            client.send(
+                .headers(3, .get()), .headers(5, .post(), ends: false), .data(5, "a"), .data(5, "b", ends: true),
+                .headers(7, .post(), ends: false), .windowUpdate(7, 100), .reset(7))
+            try await client.settle()
+            gate.open()
+            #expect(try await client.answer(1).text == "ok")
+            try await client.closed()
+            #expect(client.farewells.allSatisfy { $0.code == .noError })
+            for id in [3, 5, 7] as [UInt32] {
+                #expect(client.stream(id).sections.isEmpty)
+                #expect(client.stream(id).reset == nil || client.stream(id).reset == .refusedStream)
+            }
+            #expect(gateway.upstream.requests.count == 1)
+            try await gateway.stopped()
+        }
+    }
+
+    @Test("RFC 9113 §5.4.1: whoever breaks the rules during a drain is disconnected at once")
+    func errorWhileDraining() async throws {
+        try await GatewaySetup([.request]).http2().run { gateway in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .get()))
+            _ = try await gateway.upstream.request()
+            try await Self.drain(gateway, client)
+            try await eventually("the last word") { client.farewells.count == 2 }
+            client.send(.data(0, "a"))
+            try await client.closed()
+            try await gateway.upstream.closed()
+            try await gateway.stopped()
+        }
+    }
+
+    @Test("A drain waits for no idle client, and none that does not answer pings")
+    func idleDrain() async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let used = try await gateway.http2()
+            #expect(try await used.exchange(1, .get()).text == "ok")
+            let silent = try await gateway.http2(.init(answersPings: false))
+            #expect(try await silent.exchange(1, .get()).text == "ok")
+            let unused = try await gateway.http2()
+            try await unused.settle()
+            await gateway.beginDrain()
+            try await used.closed()
+            try await unused.closed()
+            try await silent.closed()
+            #expect(used.farewells == [.announcement, HTTP2Farewell(last: 1, code: .noError)])
+            try await gateway.stopped()
+        }
+    }
+
+    @Test("RFC 9113 §6.8: a client that says goodbye is answered, and does not hold up a drain", arguments: [true, false])
+    func clientGoodbye(drains: Bool) async throws {
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
+            .http2 { $0.timeouts.keepAlive = .seconds(drains ? 3_600 : 1) }.run { gateway in
+                let client = try await gateway.http2()
+                client.send(.headers(1, .get()))
+                _ = try await gateway.upstream.request()
+                client.send(.goAway())
+                try await client.settle()
+                gate.open()
+                #expect(try await client.answer(1).text == "ok")
+                let other = try await gateway.http2()
+                other.send(.goAway())
+                try await other.settle()
+                if drains { await gateway.beginDrain() }
+                try await client.closed()
+                try await other.closed()
+                if drains { try await gateway.stopped() }
+            }
+    }
+
+    @Test("A drain does not cut the last answer off for a client that reads slowly")
+    func slowReaderWhileDraining() async throws {
+        let total = 24 << 20
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: \(total)\r\n\r\n"
+        let script: [ScriptedUpstream.Step] = [
+            .request, .send(head), .stream(ByteBuffer(repeating: 0x61, count: 1 << 20), times: 24), .again,
+        ]
+        try await GatewaySetup(script).http2().run { gateway in
+            let manners = HTTP2Client.Manners(
+                settings: [.initialWindow(0x7fff_ffff)], givesRoom: false, keepsBodies: false, receiveBuffer: 16_384,
+                reads: false)
+            let client = try await gateway.http2(manners)
+            client.send(.windowUpdate(0, 0x7fff_0000), .headers(1, .get()))
+            _ = try await gateway.upstream.request()
+            _ = try await settled { gateway.upstream.connections[0].sent }
+            await gateway.beginDrain()
+            // A little at a time, so that the gateway is always ahead.
+            while !client.stream(1).isOver, !client.isClosed {
+                client.channel.read()
+                try await Task.sleep(for: .microseconds(200))
+            }
+            #expect(client.stream(1).bodyCount == total)
+            #expect(client.stream(1).isEnded)
+            try await client.setReading(true)
+            try await client.closed()
+        }
+    }
+}

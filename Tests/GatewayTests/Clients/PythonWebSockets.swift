@@ -1,0 +1,118 @@
+import Foundation
+
+/// Python's `websockets`, which is not ours, as a server and as a client.
+struct PythonWebSockets {
+    private let interpreter: URL
+    private let folder: TemporaryFolder
+
+    init() async throws {
+        folder = try TemporaryFolder()
+        try folder.write(Self.server, to: "server.py")
+        try folder.write(Self.client, to: "client.py")
+        interpreter = try await Self.findInterpreter()
+    }
+
+    /// Python from wherever; a system's own has the system's packages.
+    private static func findInterpreter() async throws -> URL {
+        let own = try? Executables.onPath("python3", package: "python3")
+        for candidate in [own, URL(fileURLWithPath: "/usr/bin/python3")].compactMap({ $0 }) {
+            guard FileManager.default.isExecutableFile(atPath: candidate.path) else { continue }
+            let result = try await ChildProgram.run(candidate, ["-c", "import websockets"])
+            if result.ending.status == 0 { return candidate }
+        }
+        throw Executables.NotFound(
+            description: "no python3 knows websockets: install Debian's package python3-websockets")
+    }
+
+    /// Serves an echo for as long as `body` takes.
+    func serving<R>(_ body: (_ address: String) async throws -> R) async throws -> R {
+        try await ChildProgram.running(interpreter, [folder.path(of: "server.py")]) { program in
+            let port = try await program.waits(for: "the server's port") { $0.lines.first.flatMap { Int($0) } }
+            return try await body("http://127.0.0.1:\(port)")
+        }
+    }
+
+    /// What a client is to do once it is connected.
+    enum Task: String {
+        /// Say something of every kind, hear it again, and close.
+        case talk
+        /// Say nothing until the other side closes.
+        case listen
+        /// Say something all the time until the other side closes.
+        case chatter
+    }
+
+    /// Runs a client for as long as `body` takes.
+    func connecting<R>(
+        to address: String, _ task: Task, cookie: String? = nil, body: (ChildProgram) async throws -> R
+    ) async throws -> R {
+        let url = address.replacingOccurrences(of: "http", with: "ws", range: address.range(of: "http"))
+        let cookies = cookie.map { ["\(WebClient.cookieName)=\($0)"] } ?? []
+        let arguments = [folder.path(of: "client.py"), url, task.rawValue] + cookies
+        return try await ChildProgram.running(interpreter, arguments, body: body)
+    }
+
+    private static let server = """
+        import asyncio
+        import websockets
+
+        async def echo(connection, path=None):
+            request = getattr(connection, "request", None)
+            headers = request.headers if request is not None else connection.request_headers
+            await connection.send(headers.get("Authorization", "nobody"))
+            async for message in connection:
+                await connection.send(message)
+
+        async def main():
+            async with websockets.serve(echo, "127.0.0.1", 0, max_size=None, subprotocols=["chat"]) as server:
+                print(list(server.sockets)[0].getsockname()[1], flush=True)
+                await asyncio.Future()
+
+        asyncio.run(main())
+        """
+
+    private static let client = """
+        import asyncio
+        import os
+        import ssl
+        import sys
+        import websockets
+
+        url, task, *cookies = sys.argv[1:]
+        # The name of the argument changed with version 14.
+        fields = "additional_headers" if int(websockets.__version__.split(".")[0]) >= 14 else "extra_headers"
+        options = {fields: [("Cookie", cookie) for cookie in cookies]}
+        if url.startswith("wss"):
+            options["ssl"] = ssl._create_unverified_context()
+
+        async def talk(connection):
+            for message in ["hello", "", b"bytes", "\\u00fc" * 70000, os.urandom(3_000_000)]:
+                await connection.send(message)
+                assert await connection.recv() == message
+            await (await connection.ping(b"anybody?"))
+            print("talked", flush=True)
+
+        async def chatter(connection):
+            while True:
+                await connection.send("x")
+                await connection.recv()
+                await asyncio.sleep(0.05)
+
+        async def main():
+            async with websockets.connect(url, max_size=None, subprotocols=["chat"], **options) as connection:
+                print("connected", connection.subprotocol, await connection.recv(), flush=True)
+                try:
+                    if task == "talk":
+                        await talk(connection)
+                        await connection.close(1000)
+                    elif task == "chatter":
+                        await chatter(connection)
+                    else:
+                        await connection.recv()
+                except websockets.ConnectionClosed:
+                    pass
+                print("closed", connection.close_code, flush=True)
+
+        asyncio.run(main())
+        """
+}

@@ -1,0 +1,108 @@
+import Foundation
+import MockAPI
+import Testing
+
+@testable import cloakroom
+
+/// A client and a server of WebSockets that are not ours, with the gateway between them.
+@Suite("Python's websockets at both ends (RFC 6455)", .serialized, .timeLimit(.minutes(3)))
+struct WebSocketClientTests {
+    private func serving(
+        set: [String] = [], hasTLS: Bool = false,
+        _ body: (ServedGateway, PythonWebSockets) async throws -> Void
+    ) async throws {
+        let python = try await PythonWebSockets()
+        let certificate = try DemoCertificate()
+        defer { certificate.remove() }
+        let settings = MockAPISettings.withTwoUsers
+        try await MockAPI.withServer(settings) { mock in
+            try await python.serving { chat in
+                var file = GatewayFile(upstream: mock.baseURL, apiToken: settings.apiToken)
+                file.chat = chat
+                if hasTLS { file.certificate = (certificate.certificateFile, certificate.keyFile) }
+                try await ServedGateway.running(file, set: set) { gateway in try await body(gateway, python) }
+            }
+        }
+    }
+
+    @Test("Texts, bytes, pings and closes of every size get through, in clear and over TLS", arguments: [false, true])
+    func talk(hasTLS: Bool) async throws {
+        try await serving(hasTLS: hasTLS) { gateway, python in
+            let address = try hasTLS ? #require(gateway.tls) : gateway.clear
+            try await python.connecting(to: address + "/lobby", .talk) { client in
+                let ending = try await client.ending()
+                #expect(ending.status == 0, "\(client.errors)")
+                #expect(client.lines == ["connected chat nobody", "talked", "closed 1000"])
+            }
+        }
+    }
+
+    @Test("Without a session there is no handshake; with one the server gets the token")
+    func session() async throws {
+        try await serving { gateway, python in
+            try await python.connecting(to: gateway.clear + "/chat", .talk) { client in
+                let ending = try await client.ending()
+                #expect(ending.status != 0)
+                #expect(client.errors.contains("401"))
+            }
+            let browser = gateway.client
+            _ = try await browser.signIn()
+            try await python.connecting(to: gateway.clear + "/chat", .talk, cookie: browser.cookie) { client in
+                let ending = try await client.ending()
+                #expect(ending.status == 0, "\(client.errors)")
+                #expect(client.lines.first?.hasPrefix("connected chat Bearer ") == true)
+                #expect(client.lines.last == "closed 1000")
+            }
+        }
+    }
+
+    /// Whose session ends is told 1008 soon after.
+    private func ends(
+        set: [String] = [], _ task: PythonWebSockets.Task, by end: (WebClient) async throws -> Void
+    ) async throws {
+        try await serving(set: set) { gateway, python in
+            let browser = gateway.client
+            _ = try await browser.signIn()
+            let cookie = browser.cookie
+            try await python.connecting(to: gateway.clear + "/chat", task, cookie: cookie) { client in
+                _ = try await client.waits(for: "the connection") { $0.lines.isEmpty ? nil : true }
+                try await end(browser)
+                let ending = try await client.ending()
+                #expect(ending.status == 0, "\(client.errors)")
+                #expect(client.lines.last == "closed 1008")
+            }
+        }
+    }
+
+    @Test("Security rule 28: signing out closes it with 1008, busy or not", arguments: ["listen", "chatter"])
+    func signOut(task: String) async throws {
+        try await ends(try #require(PythonWebSockets.Task(rawValue: task))) { browser in
+            let answer = try await browser.send("DELETE", "/auth")
+            #expect(answer.status == 204)
+        }
+    }
+
+    @Test("Security rule 28: so does a session that was not used for too long")
+    func idleTimeout() async throws {
+        try await ends(set: ["session.idleTimeout=2s"], .listen) { _ in }
+    }
+
+    @Test("Security rule 28: so does one that reaches its end, however much is said")
+    func absoluteTimeout() async throws {
+        try await ends(set: ["session.idleTimeout=3s", "session.absoluteTimeout=3s"], .chatter) { _ in }
+    }
+
+    @Test("A gateway that is told to stop closes it with 1001, and ends well")
+    func drain() async throws {
+        try await serving { gateway, python in
+            try await python.connecting(to: gateway.clear + "/lobby", .listen) { client in
+                _ = try await client.waits(for: "the connection") { $0.lines.isEmpty ? nil : true }
+                gateway.program.send(SIGTERM)
+                let ending = try await client.ending()
+                #expect(ending.status == 0, "\(client.errors)")
+                #expect(client.lines.last == "closed 1001")
+                #expect(try await gateway.program.ending().status == 0)
+            }
+        }
+    }
+}
