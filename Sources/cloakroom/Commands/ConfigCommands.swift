@@ -1,5 +1,7 @@
 import ArgumentParser
 import CloakroomConfig
+import CloakroomProxy
+import Foundation
 
 /// `cloakroom check-config`: everything that `serve` would refuse, all at once.
 struct CheckConfig: ParsableCommand {
@@ -10,7 +12,15 @@ struct CheckConfig: ParsableCommand {
     @OptionGroup var options: ConfigOptions
 
     func run() throws {
-        try Report.checkConfig(options.sources).finish()
+        let sources = options.sources
+        if let loaded = try? loadConfig(sources) {
+            let mistakes = TLSFiles.mistakes(in: loaded.plan)
+            guard mistakes.isEmpty else {
+                try FileHandle.standardOutput.write(contentsOf: Data(mistakes.map { $0 + "\n" }.joined().utf8))
+                throw ExitCode(1)
+            }
+        }
+        try Report.checkConfig(sources).finish()
     }
 }
 

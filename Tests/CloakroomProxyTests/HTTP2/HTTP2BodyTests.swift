@@ -188,7 +188,8 @@ struct HTTP2BodyTests {
         }
     }
 
-    @Test("RFC 9113 §5.4.2: a client that resets a stream cancels the upstream's work at once", arguments: [true, false])
+    @Test(
+        "RFC 9113 §5.4.2: a client that resets a stream cancels the upstream's work at once", arguments: [true, false])
     func cancelled(hasBegun: Bool) async throws {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome"
         try await GatewaySetup(hasBegun ? [.request, .send(head)] : [.request], Self.serves).http2().run { gateway in

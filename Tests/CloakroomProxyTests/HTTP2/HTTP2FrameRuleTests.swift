@@ -22,7 +22,8 @@ struct HTTP2FrameRuleTests {
     private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
     private static let open = HTTP2WireFrame.headers(1, .post(), ends: false)
 
-    private static func raw(_ type: UInt8, _ flags: UInt8, _ stream: UInt32, _ payload: [UInt8] = []) -> HTTP2WireFrame {
+    private static func raw(_ type: UInt8, _ flags: UInt8, _ stream: UInt32, _ payload: [UInt8] = []) -> HTTP2WireFrame
+    {
         HTTP2WireFrame(type: type, flags: flags, stream: stream, payload: payload)
     }
 
@@ -55,17 +56,20 @@ struct HTTP2FrameRuleTests {
             ]),
         BrokenFrames("§6.4: RST_STREAM of 3 bytes", .frameSizeError, frames: [open, raw(3, 0, 1, [0, 0, 0])]),
         BrokenFrames("§6.5: SETTINGS of 5 bytes", .frameSizeError, frames: [raw(4, 0, 0, [0, 1, 0, 0, 0])]),
-        BrokenFrames("§6.5: an acknowledgement with content", .frameSizeError, frames: [raw(4, 1, 0, [0, 1, 0, 0, 0, 0])]),
+        BrokenFrames(
+            "§6.5: an acknowledgement with content", .frameSizeError, frames: [raw(4, 1, 0, [0, 1, 0, 0, 0, 0])]),
         BrokenFrames("§6.7: PING of 7 bytes", .frameSizeError, frames: [raw(6, 0, 0, Array(zeros.prefix(7)))]),
         BrokenFrames("§6.8: GOAWAY of 7 bytes", .frameSizeError, frames: [raw(7, 0, 0, Array(zeros.prefix(7)))]),
         BrokenFrames("§6.9: WINDOW_UPDATE of 3 bytes", .frameSizeError, frames: [raw(8, 0, 0, [0, 0, 1])]),
         BrokenFrames("§4.2: DATA beyond the largest frame", .frameSizeError, frames: [open, raw(0, 0, 1, zeros)]),
         BrokenFrames("§4.2: HEADERS beyond the largest frame", .frameSizeError, frames: [raw(1, 5, 1, zeros)]),
-        BrokenFrames("§6.1: DATA that is more padding than frame", .protocolError, frames: [open, raw(0, 8, 1, [9, 0])]),
+        BrokenFrames(
+            "§6.1: DATA that is more padding than frame", .protocolError, frames: [open, raw(0, 8, 1, [9, 0])]),
         BrokenFrames(
             "§6.1: padded DATA without a padding length", .protocolError, .frameSizeError,
             frames: [open, raw(0, 8, 1)]),
-        BrokenFrames("§6.2: HEADERS that are more padding than frame", .protocolError, frames: [raw(1, 13, 1, [9, 0])]),
+        BrokenFrames(
+            "§6.2: HEADERS that are more padding than frame", .protocolError, frames: [raw(1, 13, 1, [9, 0])]),
     ]
 
     private static let connectionErrors: [BrokenFrames] = [
@@ -84,17 +88,21 @@ struct HTTP2FrameRuleTests {
         BrokenFrames(
             "§5.1.1: a stream below an earlier one", .protocolError, .streamClosed,
             frames: [.headers(5, .get()), .headers(3, .get())]),
-        BrokenFrames("§8.4: PUSH_PROMISE from a client", .protocolError, frames: [open, .pushPromise(1, promised: 2, .get())]),
+        BrokenFrames(
+            "§8.4: PUSH_PROMISE from a client", .protocolError, frames: [open, .pushPromise(1, promised: 2, .get())]),
         BrokenFrames("§5.1: DATA on an idle stream", .protocolError, frames: [.data(1, "a")]),
         BrokenFrames("§5.1: RST_STREAM on an idle stream", .protocolError, frames: [.reset(1)]),
         BrokenFrames("§5.1: WINDOW_UPDATE on an idle stream", .protocolError, frames: [.windowUpdate(1, 10)]),
         BrokenFrames(
             "§5.3.1: a stream that depends on itself", .protocolError,
             frames: [raw(1, 0x25, 1, [0, 0, 0, 1, 15] + HTTP2Fields.get().block)]),
-        BrokenFrames("§4.3: an index beyond the table", .compressionError, frames: [.headers(1, block: [0xff, 0x80, 0x10])]),
+        BrokenFrames(
+            "§4.3: an index beyond the table", .compressionError, frames: [.headers(1, block: [0xff, 0x80, 0x10])]),
         BrokenFrames("§4.3: the index 0", .compressionError, frames: [.headers(1, block: [0x80])]),
-        BrokenFrames("§4.3: an integer without its end", .compressionError, frames: [.headers(1, block: [0x00, 0x7f, 0xff])]),
-        BrokenFrames("§4.3: a string without its end", .compressionError, frames: [.headers(1, block: [0x00, 0x05, 0x61])]),
+        BrokenFrames(
+            "§4.3: an integer without its end", .compressionError, frames: [.headers(1, block: [0x00, 0x7f, 0xff])]),
+        BrokenFrames(
+            "§4.3: a string without its end", .compressionError, frames: [.headers(1, block: [0x00, 0x05, 0x61])]),
         BrokenFrames(
             "RFC 7541 §5.2: a Huffman code with the end of string in it", .compressionError,
             frames: [.headers(1, block: [0x00, 0x84, 0xff, 0xff, 0xff, 0xff, 0x01, 0x61])]),

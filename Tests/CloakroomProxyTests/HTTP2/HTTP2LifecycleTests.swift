@@ -247,7 +247,8 @@ struct HTTP2LifecycleTests {
         }
     }
 
-    @Test("RFC 9113 §6.8: a client that says goodbye is answered, and does not hold up a drain", arguments: [true, false])
+    @Test(
+        "RFC 9113 §6.8: a client that says goodbye is answered, and does not hold up a drain", arguments: [true, false])
     func clientGoodbye(drains: Bool) async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])

@@ -5,211 +5,272 @@ import Testing
 
 @Suite("WebSockets over HTTP/2 (RFC 8441)", .serialized)
 struct HTTP2TunnelTests {
-    private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
-    /// Bytes that are a frame of a WebSocket: the text "hi".
-    private static let hello = "\u{01}\u{02}hi"
+    /// A text in a frame from a server, and one in a frame from a client.
+    private static let fromServer = String(buffer: Frame.text("hi"))
+    private static let fromClient = Frame.masked("hi")
+    private static var clientBytes: [UInt8] { Array(fromClient.readableBytesView) }
 
-    private static func setup(_ scripts: [ScriptedUpstream.Step]..., timeouts: TimeoutsPlan = TimeoutsPlan())
-        -> GatewaySetup
-    {
-        var setup = GatewaySetup(serves)
-        setup.scripts = scripts
-        return setup.http2 { plan in
-            plan.timeouts = timeouts
-            for index in plan.routes.indices { plan.routes[index].allowsWebSocket = plan.routes[index].name != "token" }
+    private static func gateway(
+        _ adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
+        body: (RunningGateway, WireServer) async throws -> Void
+    ) async throws {
+        try await Tunnel.gateway(
+            plan: { plan in
+                plan.listeners[0].http2 = true
+                adjust(&plan)
+            }, body: body)
+    }
+
+    /// A tunnel that stands, on stream 1.
+    private static func open(
+        _ manners: HTTP2Client.Manners = .init(), endsAtOnce: Bool = false,
+        _ adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
+        body: (RunningGateway, HTTP2Client, WirePeer) async throws -> Void
+    ) async throws {
+        try await gateway(adjust) { gateway, server in
+            let client = try await gateway.http2(manners)
+            client.send(.headers(1, .webSocket("/public/a"), ends: endsAtOnce))
+            let upstream = try await server.peer()
+            let head = try await upstream.head()
+            #expect(head.hasPrefix("GET /public/a HTTP/1.1\r\n"))
+            upstream.send(Handshake.consent)
+            try await eventually("the tunnel") { client.stream(1).status == 200 || client.stream(1).isOver }
+            #expect(client.stream(1).status == 200)
+            try await body(gateway, client, upstream)
         }
     }
 
-    /// What an upstream that agrees sends. The gateway made up the key, so that the answer to it cannot be known here.
-    private static let script: [ScriptedUpstream.Step] = [.head, .acceptWebSocket]
-
-    @Test("§5: an extended CONNECT is an upgrade upstream; 200, and bytes go both ways, with both ends half closed")
-    func tunnel() async throws {
-        let script = Self.script + [.body(4), .send(Self.hello), .body(4), .send(Self.hello)]
-        try await Self.setup(script).run { gateway in
+    @Test("§5: an extended CONNECT is an upgrade upstream, and what is said before the answer waits for it")
+    func handshake() async throws {
+        try await Self.gateway { gateway, server in
             let client = try await gateway.http2()
-            client.send(.headers(1, .webSocket("/public/a"), ends: false))
-            try await eventually("the tunnel") { client.stream(1).status == 200 || client.stream(1).isOver }
-            let request = try await gateway.upstream.request()
-            #expect(request.line == "GET /public/a HTTP/1.1")
-            #expect(request["Upgrade"]?.lowercased() == "websocket")
-            #expect(request["Connection"]?.lowercased() == "upgrade")
-            #expect(request["Sec-WebSocket-Key"]?.count == 24)
-            #expect(request["Sec-WebSocket-Version"] == "13")
-            #expect(request["Content-Length"] == nil)
-            #expect(request["Transfer-Encoding"] == nil)
-            #expect(client.stream(1).head?["sec-websocket-accept"] == [])
-            #expect(client.stream(1).head?["upgrade"] == [])
-            client.send(.data(1, Self.hello))
-            try await eventually("an echo") { client.stream(1).bodyCount == 4 }
-            // The client has said all; the upstream has not.
-            client.send(.data(1, Self.hello, ends: true))
-            try await eventually("more") { client.stream(1).bodyCount == 8 }
+            client.send(.headers(1, .webSocket("/public/a"), ends: false), .data(1, Self.clientBytes))
+            let upstream = try await server.peer()
+            let head = try await upstream.head().lowercased()
+            #expect(head.hasPrefix("get /public/a http/1.1\r\n"))
+            #expect(head.contains("\r\nupgrade: websocket\r\n"))
+            #expect(head.contains("\r\nconnection: upgrade\r\n"))
+            #expect(head.contains("\r\nsec-websocket-key: "))
+            #expect(head.contains("\r\nsec-websocket-version: 13\r\n"))
+            #expect(!head.contains("content-length") && !head.contains("transfer-encoding"))
+            #expect(upstream.unread == "")
+            upstream.send(Handshake.consent)
+            #expect(try await upstream.text(8) == String(buffer: Self.fromClient))
+            let answer = client.stream(1)
+            #expect(answer.status == 200)
+            #expect(answer["sec-websocket-protocol"] == "chat")
+            #expect(answer.head?["sec-websocket-accept"] == [])
+            #expect(answer.head?["upgrade"] == [])
+            #expect(answer.head?["connection"] == [])
+        }
+    }
+
+    @Test("§5: bytes go both ways")
+    func bothWays() async throws {
+        try await Self.open { _, client, upstream in
+            for round in 1...20 {
+                client.send(.data(1, Self.clientBytes))
+                #expect(try await upstream.text(8) == String(buffer: Self.fromClient))
+                upstream.send(Self.fromServer)
+                try await eventually("an answer") { client.stream(1).bodyCount == 4 * round }
+            }
             #expect(!client.stream(1).isOver)
         }
     }
 
     @Test("§5: the upstream's end is END_STREAM, and what the client says after it still arrives")
     func upstreamEnds() async throws {
-        let gate = Gate()
-        let script = Self.script + [.send(Self.hello), .closeOutput, .body(4), .wait(gate)]
-        try await Self.setup(script).run { gateway in
-            let client = try await gateway.http2()
-            client.send(.headers(1, .webSocket("/public/a"), ends: false))
+        try await Self.open { _, client, upstream in
+            upstream.send(Self.fromServer)
+            try await upstream.endOutput()
             let answer = try await client.answer(1)
-            #expect(answer.status == 200)
-            #expect(answer.text == Self.hello)
+            #expect(answer.text == Self.fromServer)
             #expect(answer.isEnded)
-            client.send(.data(1, Self.hello))
-            try await eventually("the client's word") { gateway.upstream.connections[0].received > 0 && gateway.upstream.requests[0].text == Self.hello }
+            client.send(.data(1, Self.clientBytes))
+            #expect(try await upstream.text(8) == String(buffer: Self.fromClient))
             client.send(.data(1, ends: true))
-            try await gateway.upstream.closed()
+            try await upstream.closed()
+            try await client.settle()
             #expect(client.stream(1).reset == nil)
-            gate.open()
+            #expect(client.farewells.isEmpty)
         }
     }
 
-    @Test("§5: the client's end reaches the upstream as the end of its input; then the upstream's ends the stream")
+    @Test("§5: the client's end is the end of the upstream's input; what the upstream says after it still arrives")
     func clientEnds() async throws {
-        let gate = Gate()
-        let script = Self.script + [.body(4), .wait(gate), .send(Self.hello), .close]
-        try await Self.setup(script).run { gateway in
-            let client = try await gateway.http2()
-            client.send(.headers(1, .webSocket("/public/a"), ends: false))
-            try await eventually("the tunnel") { client.stream(1).status == 200 }
-            client.send(.data(1, Self.hello, ends: true))
-            try await eventually("the client's word") { gateway.upstream.requests[0].text == Self.hello }
-            gate.open()
+        try await Self.open { _, client, upstream in
+            client.send(.data(1, Self.clientBytes, ends: true))
+            try await upstream.inputEnded()
+            #expect(upstream.unread == String(buffer: Self.fromClient))
+            upstream.send(Self.fromServer)
+            try await eventually("the upstream's word") { client.stream(1).bodyCount == 4 }
+            #expect(!client.stream(1).isOver)
+            try await upstream.endOutput()
             let answer = try await client.answer(1)
-            #expect(answer.text == Self.hello)
             #expect(answer.isEnded)
             #expect(answer.reset == nil)
+            try await upstream.closed()
         }
     }
 
-    @Test("§5.1: a client whose side ends with the request half-closes the tunnel")
+    @Test("§5: a client whose side ends with the request itself has ended its side of the tunnel")
     func endsWithFields() async throws {
-        let script = Self.script + [.end, .send(Self.hello), .close]
-        try await Self.setup(script).run { gateway in
-            let client = try await gateway.http2()
-            client.send(.headers(1, .webSocket("/public/a")))
+        try await Self.open(endsAtOnce: true) { _, client, upstream in
+            try await upstream.inputEnded()
+            upstream.send(Self.fromServer)
+            try await upstream.endOutput()
             let answer = try await client.answer(1)
-            #expect(answer.status == 200)
-            #expect(answer.text == Self.hello)
+            #expect(answer.text == Self.fromServer)
             #expect(answer.isEnded)
         }
     }
 
     @Test("§5: a client that resets the stream closes the upstream's connection, and no other stream")
-    func reset() async throws {
-        try await Self.setup(Self.script, Self.serves).run { gateway in
-            let client = try await gateway.http2()
-            client.send(.headers(1, .webSocket("/public/a"), ends: false))
-            try await eventually("the tunnel") { client.stream(1).status == 200 }
+    func clientResets() async throws {
+        try await Self.open { _, client, upstream in
             client.send(.reset(1))
-            try await gateway.upstream.closed()
-            #expect(try await client.exchange(3, .get()).text == "ok")
+            try await upstream.closed()
+            #expect(try await client.exchange(3, .get("/nowhere")).status == 404)
         }
     }
 
-    @Test("§4: another protocol is 501")
-    func unknownProtocol() async throws {
-        try await Self.setup(Self.serves).run { gateway in
+    @Test("§5: an upstream that resets its connection resets the stream or ends it, and no other")
+    func upstreamResets() async throws {
+        try await Self.open { _, client, upstream in
+            try await upstream.close()
+            #expect(try await client.answer(1).isOver)
+            client.send(.data(1, Self.clientBytes), .data(1, Self.clientBytes, ends: true))
+            #expect(try await client.exchange(3, .get("/nowhere")).status == 404)
+        }
+    }
+
+    @Test("§4: another protocol is 501, and so is a route that allows no WebSocket", arguments: [true, false])
+    func notImplemented(isKnown: Bool) async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).http2 { plan in
+            if !isKnown { for index in plan.routes.indices { plan.routes[index].allowsWebSocket = true } }
+        }
+        .run { gateway in
             let client = try await gateway.http2()
-            client.send(.headers(1, .webSocket("/public/a", protocol: "connect-udp"), ends: false))
+            let name = isKnown ? "websocket" : "connect-udp"
+            client.send(.headers(1, .webSocket("/public/a", protocol: name), ends: false))
             #expect(try await client.answer(1).status == 501)
             #expect(try await client.reset(1) == .noError)
-            #expect(try await client.exchange(3, .get()).text == "ok")
-            #expect(gateway.upstream.requests.count == 1)
-        }
-    }
-
-    @Test("A route that allows no WebSocket is 501, and the upstream sees nothing")
-    func notAllowed() async throws {
-        try await Self.setup(Self.serves).run { gateway in
-            let client = try await gateway.http2()
-            client.send(.headers(1, .webSocket("/token/a"), ends: false))
-            #expect(try await client.answer(1).status == 501)
-            client.send(.headers(3, .webSocket("/nowhere"), ends: false))
+            client.send(.headers(3, .webSocket("/nowhere", protocol: name), ends: false))
             #expect(try await client.answer(3).status == 404)
+            client.send(.headers(5, .webSocket("/private/a", protocol: name), ends: false))
+            #expect(try await client.answer(5).status == 401)
             #expect(gateway.upstream.requests.isEmpty)
+            #expect(try await client.exchange(7, .get()).text == "ok")
         }
     }
 
-    @Test("Without a session a protected route is 401")
-    func unauthorized() async throws {
-        try await Self.setup(Self.serves).run { gateway in
-            let client = try await gateway.http2()
-            client.send(.headers(1, .webSocket("/private/a"), ends: false))
-            #expect(try await client.answer(1).status == 401)
-            #expect(gateway.upstream.requests.isEmpty)
-        }
-    }
-
-    @Test("An upstream that refuses the upgrade is relayed with its status and body", arguments: [200, 403, 426])
+    @Test("An upstream that refuses the upgrade is relayed with its status and body", arguments: [403, 426])
     func refused(status: Int) async throws {
-        let reply = "HTTP/1.1 \(status) No\r\nContent-Length: 2\r\n\r\nno"
-        try await Self.setup([.head, .send(reply)], Self.serves).run { gateway in
+        try await Self.gateway { gateway, server in
             let client = try await gateway.http2()
-            client.send(.headers(1, .webSocket("/public/a"), ends: false))
+            client.send(.headers(1, .webSocket("/public/a"), ends: false), .data(1, Self.clientBytes))
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send("HTTP/1.1 \(status) No\r\nContent-Length: 2\r\n\r\nno")
             let answer = try await client.answer(1)
-            // 200 would say that the tunnel stands.
-            #expect(status == 200 ? (answer.status == 502 || answer.reset != nil) : answer.status == status)
-            if status != 200 { #expect(answer.text == "no") }
-            #expect(try await client.exchange(3, .get()).text == "ok")
+            #expect(answer.status == status)
+            #expect(answer.text == "no")
+            #expect(try await client.reset(1) == .noError)
+            #expect(upstream.unread == "")
         }
     }
 
-    @Test("A body length with an extended CONNECT is malformed (§4)")
+    @Test("§5: an upstream that answers 200 instead of changing the protocol has not opened a tunnel")
+    func noTunnel() async throws {
+        try await Self.gateway { gateway, server in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .webSocket("/public/a"), ends: false), .data(1, Self.clientBytes))
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno")
+            let answer = try await client.answer(1)
+            // To the client, any 2xx would mean that the tunnel stands.
+            #expect((answer.status ?? 502) / 100 != 2)
+            #expect(upstream.unread == "")
+        }
+    }
+
+    @Test("RFC 9113 §8.5: a content-length with an extended CONNECT is an error of its stream")
     func withLength() async throws {
-        try await Self.setup(Self.serves).run { gateway in
+        try await Self.gateway { gateway, server in
             let client = try await gateway.http2()
             var fields = HTTP2Fields.webSocket("/public/a")
             fields.lines += HTTP2Fields([("content-length", "5")]).lines
             client.send(.headers(1, fields, ends: false))
             #expect(try await client.reset(1) == .protocolError)
-            #expect(gateway.upstream.requests.isEmpty)
+            #expect(server.peers.isEmpty)
         }
     }
 
-    @Test("A tunnel that nobody uses is closed in time")
+    @Test("§4: an extended CONNECT has scheme, path and authority", arguments: [":scheme", ":path", ":authority"])
+    func incomplete(name: String) async throws {
+        try await Self.gateway { gateway, server in
+            let client = try await gateway.http2()
+            var fields = HTTP2Fields.webSocket("/public/a")
+            fields.lines.removeAll { $0.name == Array(name.utf8) }
+            client.send(.headers(1, fields, ends: false))
+            #expect(try await client.reset(1) == .protocolError)
+            #expect(server.peers.isEmpty)
+        }
+    }
+
+    @Test("A tunnel that nobody uses is closed in time; one that is used is not")
     func silence() async throws {
-        try await Self.setup(Self.script, timeouts: TimeoutsPlan(tunnelIdle: .milliseconds(300))).run { gateway in
-            let client = try await gateway.http2()
-            client.send(.headers(1, .webSocket("/public/a"), ends: false))
+        try await Self.open({ $0.timeouts.tunnelIdle = .milliseconds(400) }) { _, client, upstream in
+            for round in 1...6 {
+                try await Task.sleep(for: .milliseconds(100))
+                upstream.send(Self.fromServer)
+                try await eventually("a word") { client.stream(1).bodyCount == 4 * round }
+            }
+            #expect(!client.stream(1).isOver)
             #expect(try await client.answer(1).isOver)
-            try await gateway.upstream.closed()
+            try await upstream.closed()
         }
     }
 
-    @Test("A drain ends tunnels, with a close frame for both sides")
+    @Test("A drain ends tunnels, with a Close frame of 1001 (RFC 6455 §7.4.1) for both sides")
     func drain() async throws {
-        try await Self.setup(Self.script).run { gateway in
-            let client = try await gateway.http2()
-            client.send(.headers(1, .webSocket("/public/a"), ends: false))
-            try await eventually("the tunnel") { client.stream(1).status == 200 }
+        try await Self.open { gateway, client, upstream in
             await gateway.beginDrain()
             let answer = try await client.answer(1)
             #expect(answer.isEnded)
-            // Close, with 1001 (RFC 6455 §5.5.1, §7.4.1).
-            #expect(Array(answer.body.readableBytesView.prefix(4)) == [0x88, 0x02, 0x03, 0xe9])
+            #expect(Frame.closeCode(answer.body) == 1_001)
+            #expect(Frame.maskedCloseCode(try await upstream.rest()) == 1_001)
             try await client.closed()
-            try await gateway.upstream.closed()
             try await gateway.stopped()
         }
     }
 
     @Test("A client that does not read the tunnel stops the upstream; what it reads then is whole")
-    func backpressure() async throws {
+    func clientDoesNotRead() async throws {
         let megabyte = ByteBuffer(repeating: 0x61, count: 1 << 20)
-        let script = Self.script + [.stream(megabyte, times: 64), .close]
-        try await Self.setup(script, Self.serves).run { gateway in
-            let client = try await gateway.http2(.init(settings: [.initialWindow(0)], keepsBodies: false))
-            client.send(.headers(1, .webSocket("/public/a"), ends: false))
-            try await eventually("the tunnel") { client.stream(1).status == 200 }
-            #expect(try await settled { gateway.upstream.connections[0].sent } < 40 << 20)
+        let manners = HTTP2Client.Manners(settings: [.initialWindow(0)], keepsBodies: false)
+        try await Self.open(manners) { _, client, upstream in
+            let writing = Task {
+                try await upstream.stream(megabyte, times: 64)
+                try await upstream.endOutput()
+            }
+            #expect(try await settled { upstream.sent } < 40 << 20)
+            #expect(try await client.exchange(3, .request("HEAD", "/nowhere")).status == 404)
             client.send(.windowUpdate(1, 1 << 20))
+            try await writing.value
             #expect(try await client.answer(1).bodyCount == 64 << 20)
+        }
+    }
+
+    @Test("Empty DATA frames now and then are no flood, however long the tunnel stands (RFC 9113 §6.1)")
+    func emptyFrames() async throws {
+        try await Self.open { _, client, upstream in
+            for _ in 0..<10 {
+                client.send(.data(1), .data(1, Self.clientBytes))
+                #expect(try await upstream.text(8) == String(buffer: Self.fromClient))
+            }
+            #expect(client.farewells.isEmpty)
         }
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import NIOCore
 import Testing
 
 @Suite("Trailers of answers (RFC 9110 §6.5)", .serialized)

@@ -26,8 +26,8 @@ private let chosen: FuzzTarget = {
     return target
 }()
 
-/// Writes a line that is not lost with the process.
+/// Writes a line that is not lost with the process, as what is printed would be.
 private func complain(_ text: String) {
-    for byte in "cloakroom-fuzz: \(text)\n".utf8 { fputc(CInt(byte), stderr) }
-    fflush(stderr)
+    let line = Array("cloakroom-fuzz: \(text)\n".utf8)
+    _ = write(STDERR_FILENO, line, line.count)
 }

@@ -96,7 +96,7 @@ struct Tunnel {
 extension FakeSessions {
     /// Ends the session that a `Cookie` line belongs to, as a sign-out does.
     func signOut(_ cookieLine: String) async throws {
-        let value = Array(cookieLine.split(separator: "=", maxSplits: 1).last?.utf8 ?? "".utf8)
+        let value = Array(cookieLine.drop { $0 != "=" }.dropFirst().utf8)
         guard let ticket = SessionTicket(cookieValue: value.span) else { return }
         _ = try await end(ticket, reason: .signedOut, now: Timestamp(seconds: 0))
     }

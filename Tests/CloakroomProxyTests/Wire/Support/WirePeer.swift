@@ -3,6 +3,8 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
+@testable import CloakroomProxy
+
 /// One end of a connection that a test holds in its hands: it sends what it is told to, remembers what came, and can end
 /// either direction by itself.
 final class WirePeer: Sendable {
@@ -90,7 +92,8 @@ final class WirePeer: Sendable {
 
     /// Throws the connection away.
     func reset() async throws {
-        try await channel.setOption(.socketOption(.so_linger), value: linger(l_onoff: 1, l_linger: 0)).get()
+        let channel = self.channel
+        try await channel.eventLoop.submit { ChannelReset.onClose(channel) }.get()
         try await channel.close().get()
     }
 

@@ -1,0 +1,35 @@
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("The budget for what well-meaning clients seldom do")
+struct GlitchBudgetTests {
+    private static let second: UInt64 = 1_000_000_000
+
+    private static func spend(_ budget: inout GlitchBudget, at now: UInt64) -> Int {
+        var count = 0
+        while count < 100_000, budget.spend(at: now) { count += 1 }
+        return count
+    }
+
+    @Test("Is spent at some point, and stays so for the rest of its window")
+    func spent() {
+        var budget = GlitchBudget()
+        #expect(Self.spend(&budget, at: 5) == 2_000)
+        #expect(!budget.spend(at: 5))
+        #expect(!budget.spend(at: 9 * Self.second))
+    }
+
+    @Test("Is whole again in the next window")
+    func renewed() {
+        var budget = GlitchBudget()
+        _ = Self.spend(&budget, at: 5)
+        #expect(Self.spend(&budget, at: 5 + 10 * Self.second) == 2_000)
+    }
+
+    @Test("Does not end for a client that seldom does it")
+    func seldom() {
+        var budget = GlitchBudget()
+        for moment in 0..<10_000 as Range<UInt64> { #expect(budget.spend(at: moment * Self.second / 100)) }
+    }
+}
