@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Asks a second reader: do gateway and upstream see the same requests in what a client sends?
 
-Each of some 300 malformed or ambiguous HTTP/1.1 requests goes through the gateway to nginx, and to HAProxy, as upstream:
+Each of some 300 malformed or ambiguous HTTP/1.1 requests goes through the gateway to nginx, and to HAProxy:
 with a well-formed request right behind it, or after its answer if the connection is still open then; and with its body
 apart from its head, so that the head is forwarded before the body shows what it is.
-What the gateway's access log says was forwarded must be what the upstream's log says came, request by request; a request
+What the gateway's access log says was forwarded must be what the upstream's log says came, request by request; one
 that was hidden in another one must not come to light anywhere; an answer must be the answer to its request; and what is
 malformed by every reading must be refused and the connection closed. Prints the refusals by family and status.
 
@@ -259,7 +259,9 @@ def judge_counts(verdict, reader, lines, log, attempts):
     verdict.holds(f"{reader.name}: sees no request that the gateway did not forward", not unknown, figures)
     lost = whole - seen
     explain(lost)
-    verdict.holds(f"{reader.name}: sees every request that the gateway forwarded whole", not lost, f"{lost.total()} missing")
+    verdict.holds(
+        f"{reader.name}: sees every request that the gateway forwarded whole", not lost, f"{lost.total()} missing"
+    )
     hidden = sum(count for (_, path), count in seen.items() if path.startswith("/smuggled/"))
     counted = sum(count for (_, path), count in (whole + broken).items() if path.startswith("/smuggled/"))
     figures = f"{hidden} seen, and {counted} counted by the gateway: pipelined behind something whole"
@@ -279,7 +281,9 @@ def judge_answers(verdict, reader, attempts):
     for attempt in passed[:40]:
         verdict.figure(str(attempt))
     count = sum(attempt.case.must_refuse for attempt in attempts)
-    verdict.holds(f"{reader.name}: {count} malformed requests are refused and closed on", not passed, f"{len(passed)} are not")
+    verdict.holds(
+        f"{reader.name}: {count} malformed requests are refused and closed on", not passed, f"{len(passed)} are not"
+    )
 
 
 def table(attempts):

@@ -56,7 +56,9 @@ def main():
     parser.add_argument("--many", type=int, default=6_000, help="requests of the second run; default: %(default)s")
     parser.add_argument("--tls", action="store_true", help="over TLS instead of clear text")
     parser.add_argument("--http2", action="store_true", help="HTTP/2 over TLS, one stream at a time")
-    parser.add_argument("--keep", type=pathlib.Path, help="where to put the second run's profile, for callgrind_annotate")
+    parser.add_argument(
+        "--keep", type=pathlib.Path, help="where to put the second run's profile, for callgrind_annotate"
+    )
     options = parser.parse_args()
     if not 0 < options.few < options.many:
         parser.error("--few must be more than 0 and less than --many")

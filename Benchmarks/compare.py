@@ -103,7 +103,7 @@ class OverTLS(Scenario):
 
 
 class HTTP2(OverTLS):
-    """The same over HTTP/2, chosen by ALPN: 128 requests at a time on fewer connections. h2load would fall back quietly."""
+    """The same over HTTP/2, chosen by ALPN: 128 requests at a time on fewer connections. h2load falls back quietly."""
 
     title = "HTTP/2 over TLS, 16 connections of 8 streams"
     protocol = "h2"
@@ -235,7 +235,9 @@ def arguments():
     parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
     parser.add_argument("--no-product", action="store_true", help="measure the peers alone")
     parser.add_argument("--only-product", action="store_true", help="measure the product alone, to profile it")
-    parser.add_argument("--peers", default="nginx,haproxy", help="of nginx, haproxy, envoy, caddy; default: %(default)s")
+    parser.add_argument(
+        "--peers", default="nginx,haproxy", help="of nginx, haproxy, envoy, caddy; default: %(default)s"
+    )
     parser.add_argument("--envoy", default="envoy", help="Envoy's binary")
     known = ", ".join(SCENARIOS)
     parser.add_argument("--scenarios", default=DEFAULT_SCENARIOS, help=f"of {known}; default: %(default)s")

@@ -49,8 +49,13 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1, help="of the faults; default: %(default)s")
     options = parser.parse_args()
     bounds = {
-        "megabytes": (1, 100_000), "slow_seconds": (2, 600), "connections": (10, 50_000), "heads": (1, 10_000),
-        "streams": (20, 20_000), "chaos_seconds": (5, 3_600), "clients": (4, 64),
+        "megabytes": (1, 100_000),
+        "slow_seconds": (2, 600),
+        "connections": (10, 50_000),
+        "heads": (1, 10_000),
+        "streams": (20, 20_000),
+        "chaos_seconds": (5, 3_600),
+        "clients": (4, 64),
     }
     for name, (least, most) in bounds.items():
         if not least <= getattr(options, name) <= most:

@@ -1,1 +1,1 @@
-"""What endurance.py and agreement.py are made of: clients, origins and faults, each small, on the standard library alone."""
+"""What endurance.py and agreement.py are made of: clients, origins, faults, on the standard library alone."""

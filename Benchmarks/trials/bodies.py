@@ -1,4 +1,4 @@
-"""Large bodies: up, down and both at once, whole by their hash; then with one side slow. Memory must stay where it was."""
+"""Large bodies: up, down and both at once, whole by their hash; then with one side slow. Memory must stay."""
 
 import hashlib
 import http.client
@@ -203,7 +203,7 @@ def slow_writer_h1(gateway, _, seconds):
 
 
 def slow_upstream_reader_h1(gateway, origin_port, seconds):
-    """As much as the gateway takes is offered; what is neither with us nor with the upstream is in buffers in between."""
+    """As much as the gateway takes is offered; what the upstream has not read of it is in buffers in between."""
     start, offered = time.monotonic(), 0
     with http1.Client(gateway.port) as client:
         client.send("POST", f"/sink?id=slow-sink&rate={RATE}", (), ENDLESS)
@@ -299,5 +299,5 @@ def fair(verdict, gateway):
         stream = connection.request("GET", f"/bytes/{count}?seed={SEED_DOWN}", take=download.take)
         connection.complete(stream, seconds=60)
     is_right = stream.is_complete and download.count == count and download.is_start_of(SEED_DOWN)
-    figures = f"{count / 1e6:.0f} MB beside it in {time.monotonic() - start:.1f} s, {stalled.received} bytes on the stalled one"
+    figures = f"{count / 1e6:.0f} MB in {time.monotonic() - start:.1f} s, {stalled.received} bytes on the stalled one"
     verdict.holds("a stalled HTTP/2 stream does not hold up another one of its connection", is_right, figures)

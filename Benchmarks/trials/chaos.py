@@ -1,6 +1,6 @@
 """Load for a minute, with delays, cuts, resets, half-closes and garbage between gateway and upstream.
 
-A client may be told the truth (502, 503, 504) or see an answer break off; it must never get a wrong body that looks whole.
+A client may be told the truth (502, 503, 504) or see an answer break off; never may a wrong body look whole.
 """
 
 import collections
@@ -23,12 +23,16 @@ def run(stage, verdict, options):
     port = stage.free_port()
     stage.python("trials.faultproxy", str(port), str(stage.origin_port), str(options.seed), port=port)
     # Its warm-up goes through the faults too, so whatever answer it gets will do.
-    gateway = stage.gateway(upstream_port=port, timeouts=TIMEOUTS, upstream={"pool": {"idleTimeout": POOL_IDLE}}, warm_up=False)
+    gateway = stage.gateway(
+        upstream_port=port, timeouts=TIMEOUTS, upstream={"pool": {"idleTimeout": POOL_IDLE}}, warm_up=False
+    )
     gateway.settles(gateway.descriptors, 0, 4)
     descriptors = gateway.descriptors()
     counts, wrong, over = collections.Counter(), [], threading.Event()
     clients = [
-        threading.Thread(target=be_client, args=(gateway.port, random.Random(options.seed * 1000 + number), counts, wrong, over))
+        threading.Thread(
+            target=be_client, args=(gateway.port, random.Random(options.seed * 1000 + number), counts, wrong, over)
+        )
         for number in range(options.clients)
     ]
     with Samples(gateway) as samples:
@@ -55,7 +59,9 @@ def run(stage, verdict, options):
     verdict.holds("the faults were felt", counts["cut"] > 0 and counts["502"] > 0, f"{kinds} kinds of outcome")
     active = gateway.settles(lambda: gateway.metric("cloakroom_upstream_connections", state="active"), 0, 10)
     pending = gateway.metric("cloakroom_upstream_pending_requests")
-    verdict.holds("no upstream connection is leaked", active == 0 and pending == 0, f"{active:.0f} active, {pending:.0f} pending")
+    verdict.holds(
+        "no upstream connection is leaked", active == 0 and pending == 0, f"{active:.0f} active, {pending:.0f} pending"
+    )
     running = gateway.settles(lambda: gateway.metric("http_server_active_requests"), 0, 5)
     verdict.holds("no exchange is left over", running == 0, f"{running:.0f} active requests")
     left = gateway.settles(gateway.descriptors, descriptors, 10)
@@ -120,7 +126,10 @@ def judge(client, target, is_upload, seed, size, sha, count, body, counts, wrong
     """What a body that looks whole has to be."""
     if client.status != 200:
         counts[str(client.status)] += 1
-        if client.fields.get("content-type") != "application/problem+json" or json.loads(body)["status"] != client.status:
+        if (
+            client.fields.get("content-type") != "application/problem+json"
+            or json.loads(body)["status"] != client.status
+        ):
             wrong.append(f"{target}: a {client.status} that is not ours: {bytes(body[:100])!r}")
         return
     counts["200 whole"] += 1

@@ -1,4 +1,4 @@
-"""Bytes that everybody can work out from a seed and a length, so that a body is compared by its hash and kept by nobody."""
+"""Bytes that everybody can work out from a seed and a length: bodies are compared by hash, and kept by nobody."""
 
 import hashlib
 import random

@@ -22,7 +22,9 @@ def run(stage, verdict, options):
     count = options.connections
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit < count + 2 * RESERVE:
-        raise Failure(f"{count} connections need {count + 2 * RESERVE} descriptors, and the limit is {limit}: ulimit -n")
+        raise Failure(
+            f"{count} connections need {count + 2 * RESERVE} descriptors, and the limit is {limit}: ulimit -n"
+        )
     timeouts = {"keepAlive": "2m", "header": "1m"}
     limits = {"connections": count + RESERVE, "connectionsPerAddress": 2 * count // ADDRESSES}
     gateway = stage.gateway(timeouts=timeouts, limits=limits, upstream={"pool": {"idleTimeout": "1s"}})
@@ -39,7 +41,9 @@ def wave(verdict, gateway, count, name):
     descriptors = gateway.descriptors()
     ours, theirs = multiprocessing.Pipe()
     # A process of its own: its work must not make our probes late.
-    crowd = multiprocessing.get_context("fork").Process(target=be_crowd, args=(gateway.port, count, theirs), daemon=True)
+    crowd = multiprocessing.get_context("fork").Process(
+        target=be_crowd, args=(gateway.port, count, theirs), daemon=True
+    )
     with Samples(gateway) as samples, Probes(gateway) as probes:
         crowd.start()
         opened = said(ours, crowd, 120)

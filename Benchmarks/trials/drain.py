@@ -1,4 +1,4 @@
-"""SIGTERM under load: what runs is finished, clients are told with `Connection: close` and GOAWAY, nobody sees an error."""
+"""SIGTERM under load: what runs is finished, clients see `Connection: close` and GOAWAY, nobody sees an error."""
 
 import json
 import signal
@@ -51,7 +51,9 @@ def run(stage, verdict, options):
         verdict.holds("HTTP/2 clients see GOAWAY", load.counts["GOAWAY"] > 0, f"{load.counts['GOAWAY']} connections")
     verdict.holds("no client sees an error", not load.failures, f"{len(load.failures)} errors")
     lost(stage, verdict, load)
-    verdict.holds("the process ends by itself", status == 0 and took < SECONDS + 3, f"status {status} after {took:.1f} s")
+    verdict.holds(
+        "the process ends by itself", status == 0 and took < SECONDS + 3, f"status {status} after {took:.1f} s"
+    )
 
 
 def download(gateway):

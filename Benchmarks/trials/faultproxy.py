@@ -1,4 +1,4 @@
-"""A TCP proxy that treats each answer in a way of its own, mostly badly, chosen from a seed; for between gateway and upstream.
+"""A TCP proxy for between gateway and upstream that treats each answer in a way of its own, chosen from a seed.
 
 usage: python3 -m trials.faultproxy PORT TARGET_PORT SEED
 
@@ -51,7 +51,7 @@ class Connection:
         self.choose()
 
     def choose(self):
-        """What happens to the next answer, and after how many of its bytes: in the head, in a small body, in a large one."""
+        """What happens to the next answer, and after how many of its bytes: in the head, a small body, a large one."""
         self.fault = self.random.choices(list(FAULTS), list(FAULTS.values()))[0]
         self.after = self.random.choice([0, 1, 15, 60, 200, 1_000, 20_000, 200_000])
         self.passed = 0

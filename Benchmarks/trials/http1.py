@@ -1,4 +1,4 @@
-"""A plain HTTP/1.1 client that tells apart what the trials have to tell apart: refused, cut short, closed while idle."""
+"""A plain HTTP/1.1 client that tells apart what has to be told apart: refused, cut short, closed while idle."""
 
 import socket
 import ssl

@@ -98,7 +98,10 @@ class Load:
         while not self.over.is_set():
             with http2.Connection(self.tls_port) as connection:
                 while not self.over.is_set() and not connection.goaway and not connection.is_ended:
-                    streams = {connection.request("GET", target): target for target in [self.target() for _ in range(at_a_time)]}
+                    streams = {
+                        connection.request("GET", target): target
+                        for target in [self.target() for _ in range(at_a_time)]
+                    }
                     connection.complete(*streams, seconds=15)
                     for stream, target in streams.items():
                         self.judge(connection, stream, target)
@@ -115,7 +118,8 @@ class Load:
             self.counts["stream refused"] += 1
             self.retried.append(target)
         else:
-            end = f"status {stream.status}, reset {stream.reset}, GOAWAY {connection.goaway}, ended {connection.is_ended} {connection.failure!r}"
+            end = f"status {stream.status}, reset {stream.reset}, GOAWAY {connection.goaway}, "
+            end += f"connection {'ended' if connection.is_ended else 'open'} ({connection.failure!r})"
             self.failures.append(f"{target} on HTTP/2: {end}")
 
     def summary(self):

@@ -4,7 +4,7 @@ usage: python3 -m trials.origin PORT
 
 GET  /bytes/COUNT?seed=&rate=&chunked=1   so many bytes, at so many bytes a second if there is a rate
 POST /sink?id=&rate=                      reads the body and answers {"bytes", "sha256"} of it
-GET  /report?id=                          the same of a body so far, and whether it is complete; not for the gateway's eyes
+GET  /report?id=                          the same of a body so far, and whether it is complete
 GET  /seen                                the targets of anything else, as often as they were asked for
      anything else                        reads the body and answers {"path"}
 
@@ -122,7 +122,8 @@ class Connection:
 
     def answer(self, target, document, has_body=True):
         body = json.dumps(document).encode()
-        head = f"HTTP/1.1 200 OK\r\nX-Seen: {target}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"HTTP/1.1 200 OK\r\nX-Seen: {target}\r\nContent-Type: application/json\r\n"
+        head += f"Content-Length: {len(body)}\r\n\r\n"
         self.socket.sendall(head.encode() + (body if has_body else b""))
 
     def send_bytes(self, target, count, options):

@@ -32,7 +32,9 @@ def run(stage, verdict, options):
     left = gateway.settles(gateway.descriptors, descriptors, 10)
     verdict.holds("descriptors come back", left <= descriptors, f"{descriptors} before, {left} after")
     after = gateway.settles(gateway.resident, samples.before + 16 * MIB, 10)
-    verdict.holds("memory comes back within 16 MiB", after <= samples.before + 16 * MIB, f"{samples}, {after / MIB:.1f} MiB after")
+    verdict.holds(
+        "memory comes back within 16 MiB", after <= samples.before + 16 * MIB, f"{samples}, {after / MIB:.1f} MiB after"
+    )
     stage.stop(gateway)
 
 
@@ -43,7 +45,8 @@ def judge(verdict, title, heads):
     early = [head for head in ended if head.ended_after < HEADER_SECONDS - 0.5]
     times = [head.ended_after for head in ended] or [0]
     figures = ", ".join(f"{count} × {end}" for end, count in kinds.most_common())
-    figures += f"; after {min(times):.1f} to {max(times):.1f} s (timeout {HEADER_SECONDS} s), {len(heads) - len(ended)} still open"
+    figures += f"; after {min(times):.1f} to {max(times):.1f} s (timeout {HEADER_SECONDS} s), "
+    figures += f"{len(heads) - len(ended)} still open"
     is_right = len(in_time) == len(heads) and not early and set(kinds) <= {"408", "closed"}
     verdict.holds(f"{len(heads)} {title} are answered 408 or closed", is_right, figures)
 

@@ -58,7 +58,7 @@ class Gateway:
         return self.process.pid
 
     def resident(self):
-        """Its resident memory in bytes. Unlike rig's, of this process alone, since it is asked for ten times a second."""
+        """Its resident memory in bytes. Unlike rig's, of this process alone: it is asked for ten times a second."""
         try:
             status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
         except OSError:
@@ -140,7 +140,7 @@ class Stage:
         return self.process(module, [sys.executable, "-m", module, *arguments], port, environment)
 
     def gateway(self, upstream_port=None, ports=None, warm_up=True, **changes):
-        """Starts a gateway that forwards everything; `changes` are keys of its configuration. `ports`: not free ones."""
+        """Starts a gateway that forwards everything; `changes` are keys of its configuration."""
         port, tls_port, admin_port = ports or rigs.free_ports(3)
         files = {"certificateFile": str(self.folder / "certificate.pem"), "keyFile": str(self.folder / "key.pem")}
         config = {

@@ -1,4 +1,4 @@
-"""HTTP/2 streams that ask for 1 MB each and leave their window shut, or open it by a byte: bounded memory, others served."""
+"""HTTP/2 streams that ask for 1 MB each behind a window of 0 or 1 byte: bounded memory, others served."""
 
 import collections
 import time
@@ -34,10 +34,14 @@ def run(stage, verdict, options):
             return
         each = options.streams // len(connections)
         streams = [
-            connection.request("GET", f"/bytes/{BODY}?seed={number}") for connection in connections for number in range(each)
+            connection.request("GET", f"/bytes/{BODY}?seed={number}")
+            for connection in connections
+            for number in range(each)
         ]
         hold(connections, HELD_SECONDS)
-        ends = collections.Counter(end_of(connection, stream) for connection in connections for stream in connection.streams.values())
+        ends = collections.Counter(
+            end_of(connection, stream) for connection in connections for stream in connection.streams.values()
+        )
         received = sum(stream.received for stream in streams)
         for connection in connections:
             connection.close()

@@ -8,6 +8,8 @@ import NIOCore
 extension Exchange {
     /// The request is for one of the gateway's own endpoints: its body is collected first.
     func beginOwn(_ endpoint: OwnEndpoint, now: UInt64) {
+        // Nothing here is the other end of a tunnel.
+        guard tunnel == .none else { return answer(ProblemDocument(Problem(.notImplemented)), now: now) }
         guard marks.expectation != .unknown else {
             return answer(ProblemDocument(Problem(.expectationFailed)), now: now)
         }

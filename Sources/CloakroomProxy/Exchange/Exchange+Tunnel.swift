@@ -6,14 +6,21 @@ import NIOCore
 /// Answers without an end of their own: tunnels and event streams. They go on for as long as somebody says something, and
 /// not longer than the session that they belong to.
 extension Exchange {
-    /// Whether a tunnel is to be asked of the upstream for this request.
-    func asksForTunnel(_ route: RouteEntry) -> Bool {
+    /// Looks whether the request asks for a tunnel, and may have one.
+    /// - Returns: Whether it can be served at all.
+    func settleTunnel(_ route: RouteEntry) -> Bool {
         if tunnel == .none, marks.wantsWebSocket, record.method == .get, framing == .none, protocolVersion == .http1_1 {
             tunnel = .webSocketUpgrade
         }
-        // Without leave the upgrade is ignored, as it may be (RFC 9110 §7.8).
-        if !route.route.allowsWebSocket, tunnel == .webSocketUpgrade { tunnel = .none }
-        return tunnel == .webSocketUpgrade || tunnel == .webSocketConnect
+        switch tunnel {
+        case .none: return true
+        case .webSocketUpgrade:
+            // Without leave the upgrade is ignored, as it may be (RFC 9110 §7.8).
+            if !route.route.allowsWebSocket { tunnel = .none }
+            return true
+        case .webSocketConnect: return route.route.allowsWebSocket
+        case .unknown: return false
+        }
     }
 
     /// The upstream changed the protocol.

@@ -191,7 +191,7 @@ final class Exchange: Equatable {
     func forward(_ permit: UpstreamPermit, now: UInt64) {
         let route = context.tables.routes[permit.route]
         guard marks.expectation != .unknown else { return answer(route.problem(.expectationFailed), now: now) }
-        guard asksForTunnel(route) || tunnel == .none else { return answer(route.problem(.notImplemented), now: now) }
+        guard settleTunnel(route) else { return answer(route.problem(.notImplemented), now: now) }
         self.permit = permit
         record.decision = route.route.requiresAuthorization ? .forwarded : .public
         record.sessionHash = permit.sessionHash

@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import NIOHPACK
 import NIOHTTP2
 import Testing
 

@@ -88,7 +88,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     func handlerAdded(context handlerContext: ChannelHandlerContext) {
         self.handlerContext = handlerContext
         peer = client.makePeer()
-        // Until the first request, the client is held to the shorter time.
+        // Until its settings come, the client is held to the shorter time.
         deadline = context.beginEvent() &+ context.timeouts.header
         context.add(self)
         write(.windowUpdate(windowSizeIncrement: Self.connectionTarget - 65_535), on: .rootStream)
@@ -115,6 +115,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         case .windowUpdate(let increment):
             receiveWindow(increment, on: frame.streamID)
         case .settings(.settings(let settings)):
+            // The client is there; it may take its time for the first request.
+            if requestCount == 0, phase == .open { deadline = now &+ context.timeouts.keepAlive }
             receive(settings)
         case .ping(_, ack: true):
             if phase == .announced { finishAnnouncement() }
@@ -363,7 +365,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     private func afterStream() {
         guard streams.isEmpty, phase != .closed else { return }
-        deadline = context.now &+ context.timeouts.keepAlive
+        deadline = context.now &+ (phase == .open ? context.timeouts.keepAlive : Self.announcementTime)
         flushLater()
     }
 
