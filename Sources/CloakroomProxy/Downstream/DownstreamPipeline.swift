@@ -25,9 +25,8 @@ enum DownstreamPipeline {
 
     /// Adds what speaks HTTP/2.
     static func addHTTP2(_ client: ClientConnection) throws {
-        let handler = HTTP2DownstreamHandler(client)
-        try client.channel.pipeline.syncOperations.addHandlers([
-            WriteGatherer(), handler.makeFrameHandler(), handler,
-        ])
+        let gatherer = WriteGatherer()
+        let handler = HTTP2DownstreamHandler(client, gatherer: gatherer)
+        try client.channel.pipeline.syncOperations.addHandlers([gatherer, handler.makeFrameHandler(), handler])
     }
 }

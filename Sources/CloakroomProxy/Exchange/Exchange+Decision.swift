@@ -18,6 +18,7 @@ extension Exchange {
     func decide(now: UInt64) -> Disposition {
         let tables = context.tables
         trace = ExchangeTrace()
+        target = .empty
         marks = RequestHeaderPolicy.Marks()
         let bytes = head.bytes
         let span = bytes.readableBytesUInt8Span

@@ -1,3 +1,4 @@
+import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
@@ -16,9 +17,12 @@ extension Exchange {
         endTrace(record)
         let bytes = head.bytes
         let span = bytes.readableBytesUInt8Span
+        // Of an absolute target the path alone.
+        let isAbsolute = target.authority != nil && !target.isPathRewritten && head.target.count > target.path.start
+        let pathStart = head.target.start + (isAbsolute ? target.path.start : 0)
         context.telemetry.exchangeFinished(
             record, method: span.extracting(head.method.start..<head.method.end),
-            path: span.extracting(head.target.start..<head.target.end))
+            path: span.extracting(pathStart..<head.target.end))
         forgetHead()
         permit = nil
         pool = nil

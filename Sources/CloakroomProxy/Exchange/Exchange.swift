@@ -326,7 +326,11 @@ final class Exchange: Equatable {
             guard let permit else { return }
             answer(failure.problem(for: context.tables.routes[permit.route]), now: now)
         case .cut:
-            cut(failure.label)
+            // Broken in the same breath as it began: the client need not see any of it.
+            guard let permit, downstream?.takeBack() == true else { return cut(failure.label) }
+            record.errorType = failure.label
+            record.bytesSent = 0
+            answer(failure.problem(for: context.tables.routes[permit.route]), now: now)
         case .nothing:
             break
         }

@@ -25,6 +25,9 @@ protocol ExchangeDownstream: AnyObject {
     var isWritable: Bool { get }
     /// Held-back body may go on.
     func continueBody()
+    /// Takes back what has been written of the upstream's answer.
+    /// - Returns: Whether that was possible, because nothing of it has been sent.
+    func takeBack() -> Bool
     /// Nothing can be done any more but break off.
     func abort()
     /// The exchange is over, and its answer is written.

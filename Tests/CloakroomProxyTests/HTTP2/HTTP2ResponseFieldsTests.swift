@@ -56,8 +56,9 @@ struct HTTP2ResponseFieldsTests {
         var fields = HTTP2ResponseFields()
         fields.add(lines: Array("A-B: c d\r\nE:f\r\nG: \r\n".utf8).span)
         #expect(Self.lines(fields.headers) == ["a-b=c d", "e=f", "g="])
+        let nothing: [UInt8] = []
         var none = HTTP2ResponseFields()
-        none.add(lines: [].span)
+        none.add(lines: nothing.span)
         #expect(none.headers.isEmpty)
     }
 

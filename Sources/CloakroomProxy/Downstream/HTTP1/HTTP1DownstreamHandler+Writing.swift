@@ -17,6 +17,7 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
 
     func writeHead(_ head: borrowing ResponseHead, framing: BodyFraming, additions: ResponseAdditions) {
         let bytes = head.bytes.readableBytesSpan
+        isHeadUnsent = outbound.readableBytes == 0
         outgoingFraming = framing
         if framing == .untilClose || framing == .chunked {
             if exchange?.protocolVersion == .http1_0 {
@@ -103,6 +104,7 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
 
     func flush() {
         guard let handlerContext else { return }
+        isHeadUnsent = false
         guard outbound.readableBytes > 0 else { return handlerContext.flush() }
         // Sending may call back in here, so what is being sent must be gone from the buffer by then.
         var bytes = ByteBuffer()
@@ -111,6 +113,14 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
         guard outbound.readableBytes == 0 else { return }
         bytes.clear()
         outbound = bytes
+    }
+
+    func takeBack() -> Bool {
+        guard isHeadUnsent else { return false }
+        isHeadUnsent = false
+        outbound.clear()
+        outgoingFraming = .none
+        return true
     }
 
     func abort() {
@@ -138,6 +148,7 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
     }
 
     private func writeOut() {
+        isHeadUnsent = false
         guard outbound.readableBytes > 0 else { return }
         handlerContext?.write(wrapOutboundOut(outbound), promise: nil)
         outbound.clear()

@@ -39,6 +39,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     var persists = true
     var needsKeepAliveField = false
     var outgoingFraming = BodyFraming.none
+    /// Whether an upstream's answer has been written, and nothing of it sent.
+    var isHeadUnsent = false
     var isReading = false
     private var isPaused = false
     /// In a tunnel: whether the client sends no more, and nobody has been told yet.

@@ -16,6 +16,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     let context: LoopContext
     let channel: any Channel
     private let client: ClientConnection
+    private let gatherer: WriteGatherer
     private let watch = HTTP2FrameWatch()
     private var handlerContext: ChannelHandlerContext?
     private var peer: Peer?
@@ -46,11 +47,14 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         case announced
         /// No more requests are taken.
         case draining
+        /// Everything is said; what still comes is dropped, so that the client is not reset before it has read it.
+        case lingering
         case closed
     }
 
-    init(_ client: ClientConnection) {
+    init(_ client: ClientConnection, gatherer: WriteGatherer) {
         self.client = client
+        self.gatherer = gatherer
         context = client.context
         channel = client.channel
     }
@@ -246,6 +250,11 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         flushLater()
     }
 
+    /// Whether so many bytes could be sent right away.
+    func hasRoom(for count: Int) -> Bool {
+        count <= connectionWindow && channel.isWritable
+    }
+
     /// What is written is sent once all events of this turn of the loop have been handled: one system call for all streams.
     func flushLater() {
         guard !isFlushDue else { return }
@@ -256,7 +265,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     /// Sends what there is room for: each stream some, in turns.
     func flushNow() {
         isFlushDue = false
-        guard let handlerContext, phase != .closed else { return }
+        guard let handlerContext, phase < .lingering else { return }
         var blocked: [HTTP2Stream] = []
         var turns = queue
         queue = []
@@ -364,7 +373,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     }
 
     private func afterStream() {
-        guard streams.isEmpty, phase != .closed else { return }
+        guard streams.isEmpty, phase < .lingering else { return }
         deadline = context.now &+ (phase == .open ? context.timeouts.keepAlive : Self.announcementTime)
         flushLater()
     }
@@ -393,8 +402,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     // MARK: - Ends of the connection
 
-    private func goAway(_ code: HTTP2ErrorCode, last: HTTP2StreamID? = nil) {
-        write(.goAway(lastStreamID: last ?? lastStreamID, errorCode: code, opaqueData: nil), on: .rootStream)
+    private func goAway(_ code: HTTP2ErrorCode) {
+        write(.goAway(lastStreamID: lastStreamID, errorCode: code, opaqueData: nil), on: .rootStream)
         handlerContext?.flush()
     }
 
@@ -402,13 +411,17 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     private func announceEnd() {
         guard phase == .open else { return }
         phase = .announced
-        goAway(.noError, last: .maxID)
+        // Past the handler of frames, which would take no more requests from here on: those that cross this one are served.
+        gatherer.insert(Self.graceGoAway)
         // What the client sends before it has read that arrives before the answer to this.
         write(.ping(HTTP2PingData(withInteger: 0), ack: false), on: .rootStream)
         handlerContext?.flush()
         if streams.isEmpty { deadline = min(deadline, context.now &+ Self.announcementTime) }
     }
 
+    /// GOAWAY with the highest id of all and NO_ERROR (RFC 9113 §6.8).
+    private static let graceGoAway = ByteBuffer(
+        bytes: [0, 0, 8, 0x07, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0])
     private static let announcementTime: UInt64 = 1_000_000_000
 
     private func finishAnnouncement() {
@@ -420,9 +433,10 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     private func closeIfDone() {
         guard phase == .draining, streams.isEmpty, let handlerContext else { return }
-        phase = .closed
+        phase = .lingering
+        deadline = context.now &+ HTTP1DownstreamHandler.lingerTime
         handlerContext.flush()
-        handlerContext.close(promise: nil)
+        handlerContext.close(mode: .output, promise: nil)
     }
 
     func deadlineExpired(now: UInt64) {
@@ -437,7 +451,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
             goAway(.noError)
             closeIfDone()
         case .announced: finishAnnouncement()
-        case .draining, .closed: closeNow()
+        case .draining, .lingering, .closed: closeNow()
         }
     }
 

@@ -63,8 +63,8 @@ final class HTTP2Stream: LoopMember {
         exchange?.protocolVersion = .http2
     }
 
-    /// Up to so many bytes of an answer wait for the client before the upstream is paused.
-    private static let outboundLimit = 32_768
+    /// Up to so many bytes of an answer wait for room in the client's window before the upstream is paused.
+    private static let outboundLimit = 16_384
     /// The room that a client gets for a body that the upstream takes, in bytes.
     private static let bodyWindow = 262_144
 
@@ -245,7 +245,7 @@ final class HTTP2Stream: LoopMember {
         }
         guard sent > 0 || hasEnded else { return sent }
         if let exchange, exchange.isActive {
-            if outboundBytes < Self.outboundLimit { exchange.downstreamWritabilityChanged(isWritable: true) }
+            if isWritable { exchange.downstreamWritabilityChanged(isWritable: true) }
         } else if !hasEnded {
             deadline = context.now &+ context.timeouts.bodyIdle
         }
@@ -304,7 +304,11 @@ final class HTTP2Stream: LoopMember {
 // MARK: - What the exchange asks for
 
 extension HTTP2Stream: ExchangeDownstream {
-    var isWritable: Bool { outboundBytes < Self.outboundLimit }
+    var isWritable: Bool {
+        if outboundBytes < Self.outboundLimit { return true }
+        // More waits only for its turn.
+        return outboundBytes <= sendWindow && connection?.hasRoom(for: outboundBytes) ?? false
+    }
 
     func setDeadline(_ deadline: UInt64) { self.deadline = deadline }
 
@@ -371,6 +375,9 @@ extension HTTP2Stream: ExchangeDownstream {
     func flush() {
         connection?.enqueue(self)
     }
+
+    /// Fields are sent in a form that depends on those before, so they cannot be taken back.
+    func takeBack() -> Bool { false }
 
     func abort() {
         connection?.reset(self, .internalError)

@@ -28,6 +28,11 @@ final class WriteGatherer: ChannelOutboundHandler {
         }
     }
 
+    /// Puts bytes in front of whatever is written next. They are sent with the next flush.
+    func insert(_ bytes: ByteBuffer) {
+        gathered.writeImmutableBuffer(bytes)
+    }
+
     func flush(context handlerContext: ChannelHandlerContext) {
         guard gathered.readableBytes > 0 else { return handlerContext.flush() }
         // Sending may call back in here, so what is being sent must be gone from the buffer by then.
