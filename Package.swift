@@ -114,6 +114,12 @@ let package = Package(
             ["CloakroomCore", "CloakroomTelemetry", asyncHTTPClient, lifecycle, log, metrics, nioCore, nioHTTP1]),
         tests("CloakroomConfig", ["CloakroomCore", configuration]),
         tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, httpTypes, crypto, lifecycle, log]),
+        // Fuzzing: what is tried, and the suite that tries it. Tests/Fuzzing/libfuzzer.sh tries it with libFuzzer.
+        .target(
+            name: "FuzzTargets", dependencies: ["CloakroomConfig", "CloakroomCore", "CloakroomWire", nioCore],
+            path: "Tests/Fuzzing/Targets", swiftSettings: settings),
+        .testTarget(
+            name: "FuzzTests", dependencies: ["FuzzTargets"], path: "Tests/Fuzzing/FuzzTests", swiftSettings: settings),
         // The whole, from outside: real sockets, real processes.
         .testTarget(
             name: "GatewayTests",
@@ -124,3 +130,11 @@ let package = Package(
             swiftSettings: settings),
     ]
 )
+
+// libFuzzer brings a `main` of its own, so its target is there only when it is asked for.
+if Context.environment["CLOAKROOM_LIBFUZZER"] != nil {
+    package.targets.append(
+        .executableTarget(
+            name: "cloakroom-fuzz", dependencies: ["FuzzTargets"], path: "Tests/Fuzzing/LibFuzzer",
+            swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))
+}

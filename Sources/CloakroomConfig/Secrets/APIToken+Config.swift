@@ -16,7 +16,7 @@ extension APIToken {
         "authorization", "connection", "content-encoding", "content-length", "content-type", "cookie", "date", "expect",
         "forwarded", "host", "keep-alive", "max-forwards", "proxy-authenticate", "proxy-authorization",
         "proxy-connection", "set-cookie", "te", "traceparent", "tracestate", "trailer", "transfer-encoding", "upgrade",
-        "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-request-id",
+        "via", "x-client-cert-subject", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-request-id",
     ]
 
     private static let headerName = ValueFormat(

@@ -150,7 +150,7 @@ final class Exchange: Equatable {
         switch machine.requestEnded() {
         case .finishRequest:
             if framing == .chunked {
-                let kept = trailers.map { context.tables.trailerPolicy.kept($0) }
+                let kept = trailers.map { context.tables.trailerPolicy.kept($0, connection: marks.connection) }
                 upstream?.writeFraming { ChunkEncoder.writeLastChunk(trailers: kept, into: &$0) }
             }
             upstream?.finishRequest()

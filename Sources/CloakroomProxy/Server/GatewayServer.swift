@@ -70,6 +70,7 @@ public final class GatewayServer: Service {
         // Goes on until the end of this function, which cancels it.
         async let _: Void = CertificateReloader.watch(
             listeners.compactMap(\.namedTLS), registry: tables.telemetry.registry, logger: logger)
+        async let _: Void = MemoryReturn.watch(limit)
         phase.withLock { $0 = .listening }
         await onListening(
             zip(sockets, tables.plan.listeners).map { socket, listener in
@@ -119,16 +120,17 @@ public final class GatewayServer: Service {
     /// How many connections there may be: as many as configured, or as the process has descriptors for.
     private func connectionLimit() -> Int {
         let configured = tables.plan.limits.connections
-        guard let descriptors = DescriptorLimit.raised(), descriptors.connections < configured else {
-            return configured
-        }
+        guard let descriptors = DescriptorLimit.raised() else { return configured }
+        let possible = descriptors.connections(
+            beside: tables.plan.upstreams.reduce(0) { $0 + $1.pool.maxConnections })
+        guard possible < configured else { return configured }
         logger.warning(
             "fewer connections are accepted than configured: the process may not open enough files",
             metadata: [
-                "configured": "\(configured)", "limit": "\(descriptors.connections)",
+                "configured": "\(configured)", "limit": "\(possible)",
                 "descriptors": "\(descriptors.total)",
             ])
-        return descriptors.connections
+        return possible
     }
 }
 

@@ -21,6 +21,8 @@ final class ConnectionLimit: Sendable {
 
     /// Whether no more may be accepted at the moment.
     var isFull: Bool { state.withLock { $0.count >= limit } }
+    /// How many connections there are.
+    var count: Int { state.withLock { $0.count } }
     /// How many connections have been accepted since the start.
     var accepted: Int { state.withLock { $0.accepted } }
 

@@ -11,8 +11,12 @@ struct DescriptorLimit: Equatable {
     /// Kept for all that is no connection: log, files, listening sockets, calls for sign-ins.
     var reserve: Int { max(64, total / 20) }
 
-    /// How many connections from clients fit, if each brings one to an upstream along. At least one.
-    var connections: Int { max((total - reserve) / 2, 1) }
+    /// How many connections from clients fit beside those to upstreams. At least one.
+    /// - Parameter upstreams: The most connections to upstreams; where they would take more than half, each client is
+    ///   taken to bring one along.
+    func connections(beside upstreams: Int) -> Int {
+        max(total - reserve - min(upstreams, (total - reserve) / 2), 1)
+    }
 
     /// Takes as many as the process may have, and tells how many these are.
     /// - Returns: `nil` if the system does not say.

@@ -6,12 +6,15 @@ import Testing
 @Suite("File descriptors")
 struct DescriptorLimitTests {
     @Test(
-        "A reserve is kept, and every connection may need two",
-        arguments: [(1_024, 64, 480), (20_000, 1_000, 9_500), (1_048_576, 52_428, 498_074), (64, 64, 1), (0, 64, 1)])
-    func reserve(total: Int, reserve: Int, connections: Int) {
+        "A reserve and room for the upstreams are kept, but not more than half",
+        arguments: [
+            (1_024, 64, 1_024, 480), (1_024, 64, 100, 860), (20_000, 1_000, 1_024, 17_976),
+            (20_000, 1_000, 65_535, 9_500), (1_048_576, 52_428, 1_024, 995_124), (64, 64, 10, 1), (0, 64, 10, 1),
+        ])
+    func reserve(total: Int, reserve: Int, upstreams: Int, connections: Int) {
         let limit = DescriptorLimit(total: total)
         #expect(limit.reserve == reserve)
-        #expect(limit.connections == connections)
+        #expect(limit.connections(beside: upstreams) == connections)
     }
 
     @Test("The process takes as many as it may have")

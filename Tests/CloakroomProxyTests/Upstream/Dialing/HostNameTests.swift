@@ -85,7 +85,8 @@ struct HostNameTests {
         try await ScriptedUpstream.run([Self.answers]) { port, _ in
             let names = FakeNames([try address("127.0.0.1", deaf.port), try address("127.0.0.1", port)])
             try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", port)).run { gateway in
-                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+                let answer = try await gateway.client().exchange(Ask.get())
+                #expect(answer.text == "ok")
             }
         }
     }
@@ -122,13 +123,15 @@ struct HostNameTests {
                     #expect(one.connections.count == 1)
                     names.change(to: [try address("127.0.0.1", second)])
                     try await eventually("the new address in use") {
-                        #expect(try await client.exchange(Ask.get()).text == "ok")
+                        let answer = try await client.exchange(Ask.get())
+                        #expect(answer.text == "ok")
                         return other.connections.count > 0
                     }
                     names.breakDown()
                     let before = names.asked
                     try await eventually("another question") {
-                        #expect(try await client.exchange(Ask.get()).text == "ok")
+                        let answer = try await client.exchange(Ask.get())
+                        #expect(answer.text == "ok")
                         return names.asked > before + 2
                     }
                 }
