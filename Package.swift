@@ -75,7 +75,7 @@ let package = Package(
         // What stands on it. These rooms meet in Core's protocols and do not import each other.
         room("CloakroomTelemetry", ["CloakroomCore", nioCore, nioConcurrency, log, metrics, tracing, lifecycle]),
         room("CloakroomSessions", ["CloakroomCore", crypto]),
-        room("CloakroomIdentity", ["CloakroomCore", nioCore, nioHTTP1, nioPosix, asyncHTTPClient]),
+        room("CloakroomIdentity", ["CloakroomCore", nioCore, nioHTTP1, nioPosix, nioSSL, asyncHTTPClient]),
         room(
             "CloakroomProxy",
             [

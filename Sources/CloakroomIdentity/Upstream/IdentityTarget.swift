@@ -30,6 +30,7 @@ struct IdentityTarget: Sendable {
                 let host = address.host
                 address.host = tls?.serverName ?? (host.hasSuffix(".") ? String(host.dropLast()) : host)
                 if address.host != host { configuration.dnsOverride = [address.host: host] }
+                CertificateNameCheck(host: address.host)?.install(in: &configuration)
             }
             origin = "\(target.scheme.rawValue)://\(address)"
         }

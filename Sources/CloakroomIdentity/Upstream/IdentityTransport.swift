@@ -88,7 +88,7 @@ struct IdentityTransport: Sendable {
     private static func refusedTLS(_ error: any Error) -> Bool {
         switch error {
         case NIOSSLError.handshakeFailed, NIOSSLError.cannotFindPeerIP: true
-        case is NIOSSLExtraError: true
+        case is NIOSSLExtraError, is CertificateNameCheck.Failed: true
         default: false
         }
     }
@@ -118,7 +118,8 @@ enum IdentityTransportError: Error, Equatable {
         case let error as IdentityTransportError: self = error
         case let error as HTTPClientError: self.init(error)
         case let error as ChannelError: self = if case .connectTimeout = error { .timedOut } else { .unreachable }
-        case is NIOConnectionError, is IOError, is CancellationError, is NIOSSLError, is NIOSSLExtraError:
+        case is NIOConnectionError, is IOError, is CancellationError, is NIOSSLError, is NIOSSLExtraError,
+            is CertificateNameCheck.Failed:
             self = .unreachable
         default: self = .invalidResponse
         }

@@ -31,6 +31,8 @@ extension Exchange {
         toUpstream = WebSocketFrameScan()
         downstream.writeSwitch(head)
         downstream.flush()
+        // It was asked for before the gateway was told to stop.
+        guard !context.isDraining else { return endTunnel(.goingAway) }
         watchSilence()
         downstream.continueBody()
     }

@@ -327,7 +327,9 @@ final class Exchange: Equatable {
             answer(failure.problem(for: context.tables.routes[permit.route]), now: now)
         case .cut:
             // Broken in the same breath as it began: the client need not see any of it.
-            guard let permit, downstream?.takeBack() == true else { return cut(failure.label) }
+            guard failure.kind == .invalidResponse, let permit, downstream?.takeBack() == true else {
+                return cut(failure.label)
+            }
             record.errorType = failure.label
             record.bytesSent = 0
             answer(failure.problem(for: context.tables.routes[permit.route]), now: now)

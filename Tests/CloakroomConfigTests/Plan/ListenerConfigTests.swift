@@ -45,7 +45,7 @@ struct ListenerConfigTests {
             ),
             (
                 "proxyProtocol: true",
-                "3:20: listeners.0.proxyProtocol: expects keys, not one value (write its keys below it, indented)"
+                "3:5: listeners.0.proxyProtocol: expects keys, not one value (write its keys below it, indented)"
             ),
         ])
     func mistakes(keys: String, mistake: String) throws {

@@ -185,7 +185,7 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
                 + " (write http://host:port, https://host:port or unix:/path)"),
         MistakeCase(
             "\"http://127.0.0.1:9000\"", "\"H2C://127.0.0.1:9000\"",
-            "5:15: upstreams.api.targets.0: H2C targets are not supported yet"
+            "5:15: upstreams.api.targets.0: h2c targets are not supported yet"
                 + " (write http://host:port, https://host:port or unix:/path)"),
         MistakeCase(
             "\"http://127.0.0.1:9000\"", "\"unix:run/api\"",

@@ -184,9 +184,11 @@ struct HTTP2RequestTests {
     func limits() async throws {
         try await GatewaySetup(Self.serves).http2 { $0.limits.body = 1_000 }.run { gateway in
             let client = try await gateway.http2()
-            var large = HTTP2Fields.get()
-            large.lines += HTTP2Fields([("x-large", String(repeating: "a", count: 17_000))]).lines
-            #expect(try await client.exchange(1, large).status == 431)
+            let large = HTTP2Fields.get("/public/a", ("x-large", String(repeating: "a", count: 17_000))).block
+            client.send(
+                .headers(1, block: Array(large[..<9_000]), isWhole: false),
+                .continuation(1, block: Array(large[9_000...]), isWhole: true))
+            #expect(try await client.answer(1).status == 431)
             var many = HTTP2Fields.get()
             many.lines += HTTP2Fields((0..<120).map { ("x-\($0)", "a") }).lines
             #expect(try await client.exchange(3, many).status == 431)

@@ -7,7 +7,7 @@ import Testing
 @Suite("WebSockets over HTTP/2 (RFC 8441)", .serialized)
 struct HTTP2TunnelTests {
     /// A text in a frame from a server, and one in a frame from a client.
-    private static let fromServer = String(buffer: Frame.text("hi"))
+    private static let fromServer = Frame.text("hi")
     private static let fromClient = Frame.masked("hi")
     private static var clientBytes: [UInt8] { Array(fromClient.readableBytesView) }
 
@@ -86,12 +86,12 @@ struct HTTP2TunnelTests {
             upstream.send(Self.fromServer)
             try await upstream.endOutput()
             let answer = try await client.answer(1)
-            #expect(answer.text == Self.fromServer)
+            #expect(answer.body == Self.fromServer)
             #expect(answer.isEnded)
             client.send(.data(1, Self.clientBytes))
             #expect(try await upstream.text(8) == String(buffer: Self.fromClient))
             client.send(.data(1, ends: true))
-            try await upstream.closed()
+            try await upstream.inputEnded()
             try await client.settle()
             #expect(client.stream(1).reset == nil)
             #expect(client.farewells.isEmpty)
@@ -111,7 +111,7 @@ struct HTTP2TunnelTests {
             let answer = try await client.answer(1)
             #expect(answer.isEnded)
             #expect(answer.reset == nil)
-            try await upstream.closed()
+            try await upstream.inputEnded()
         }
     }
 
@@ -122,7 +122,7 @@ struct HTTP2TunnelTests {
             upstream.send(Self.fromServer)
             try await upstream.endOutput()
             let answer = try await client.answer(1)
-            #expect(answer.text == Self.fromServer)
+            #expect(answer.body == Self.fromServer)
             #expect(answer.isEnded)
         }
     }
@@ -131,7 +131,7 @@ struct HTTP2TunnelTests {
     func clientResets() async throws {
         try await Self.open { _, client, upstream in
             client.send(.reset(1))
-            try await upstream.closed()
+            try await upstream.inputEnded()
             #expect(try await client.exchange(3, .get("/nowhere")).status == 404)
         }
     }
@@ -231,7 +231,7 @@ struct HTTP2TunnelTests {
             }
             #expect(!client.stream(1).isOver)
             #expect(try await client.answer(1).isOver)
-            try await upstream.closed()
+            try await upstream.inputEnded()
         }
     }
 

@@ -8,7 +8,11 @@ struct MemoryReturnTests {
     func due() {
         var memory = MemoryReturn()
         let steps = [(0, false), (9_000, false), (5_000, false), (4_500, true), (4_400, false), (10, true), (9, false)]
-        for (connections, isDue) in steps { #expect(memory.isDue(connections: connections) == isDue) }
-        #expect(!memory.isDue(connections: 0), "what ten leave behind is not worth it")
+        for (connections, isDue) in steps {
+            let said = memory.isDue(connections: connections)
+            #expect(said == isDue)
+        }
+        let last = memory.isDue(connections: 0)
+        #expect(!last, "what ten leave behind is not worth it")
     }
 }

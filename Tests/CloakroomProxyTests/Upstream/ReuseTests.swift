@@ -46,7 +46,7 @@ struct ReuseTests {
         }
     }
 
-    @Test("Bytes on an idle connection end it")
+    @Test("Bytes on an idle connection end it, and are never read as an answer (RFC 9112 §9.3)")
     func bytesWhileIdle() async throws {
         let gate = Gate()
         try await GatewaySetup(
@@ -80,7 +80,7 @@ struct ReuseTests {
     private static let stale: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .request, .close]
 
     @Test(
-        "A reused connection that dies before a byte of answer: an idempotent request is sent once more",
+        "A reused connection that dies before a byte of answer: what is idempotent is sent again (RFC 9110 §9.2.2)",
         arguments: ["GET", "HEAD", "DELETE", "OPTIONS"])
     func retried(method: String) async throws {
         try await GatewaySetup(Self.stale, [.request, .send(Reply.ok)]).run { gateway in
@@ -134,7 +134,7 @@ struct ReuseTests {
         }
     }
 
-    @Test("Nothing is sent again once a byte of answer came")
+    @Test("Nothing is sent again once a byte of answer came (RFC 9110 §9.2.2)")
     func notRetriedAfterAByte() async throws {
         try await GatewaySetup(
             [.request, .send(Reply.ok), .request, .send("H"), .close], [.request, .send(Reply.ok)]

@@ -116,7 +116,7 @@ struct UploadTests {
         }
     }
 
-    @Test("A chunked body over the limit is 413, and the upstream's connection is closed")
+    @Test("A chunked body over the limit is 413, and the upstream's connection is closed (RFC 9110 §15.5.14)")
     func chunkedTooLarge() async throws {
         try await GatewaySetup([.head, .wait(Gate())]).plan { $0.limits.body = 10 }.run { gateway in
             let client = try await gateway.client()

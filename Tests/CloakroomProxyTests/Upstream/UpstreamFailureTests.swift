@@ -234,7 +234,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("So does one that goes away in the middle of its body")
+    @Test("So does one that goes away in the middle of its body (RFC 9112 §9.5)")
     func clientGoneInBody() async throws {
         try await GatewaySetup([.head, .wait(Gate())]).run { gateway in
             let client = try await gateway.client()

@@ -76,7 +76,6 @@ struct HTTPClientTests {
                     #expect(echoed.body == body)
                 }
                 let head = try await curl(version, "--head", "\(address)/episodes")
-                #expect(head.status == 200)
                 #expect(head.body.isEmpty)
                 #expect(try await curl(version, "-H", cookie, "-X", "DELETE", "\(address)/auth").status == 204)
                 #expect(try await curl(version, "-H", cookie, "\(address)/videos/1").status == 401)
@@ -89,7 +88,7 @@ struct HTTPClientTests {
         try await serving { gateway, _ in
             let nghttp = try Executables.onPath("nghttp", package: "nghttp2-client")
             for address in [try #require(gateway.tls), gateway.clear] {
-                let targets = (0..<20).map { "\(address)/\($0 % 2 == 0 ? "episodes" : "videos/\($0)")" }
+                let targets = (0..<20).map { "\(address)/\($0 % 2 == 0 ? "episodes" : "videos/1")?number=\($0)" }
                 let result = try await ChildProgram.run(nghttp, ["-nv", "--no-verify-peer"] + targets)
                 #expect(result.ending.status == 0, "\(result.errors)")
                 #expect(result.output.ranges(of: ":status: 200").count == 10, "\(result.output)")

@@ -24,9 +24,9 @@ struct PythonWebSockets {
             description: "no python3 knows websockets: install Debian's package python3-websockets")
     }
 
-    /// Serves an echo for as long as `body` takes.
-    func serving<R>(_ body: (_ address: String) async throws -> R) async throws -> R {
-        try await ChildProgram.running(interpreter, [folder.path(of: "server.py")]) { program in
+    /// Serves an echo for as long as `body` takes, and passes everything but handshakes on to an API.
+    func serving<R>(before api: String, _ body: (_ address: String) async throws -> R) async throws -> R {
+        try await ChildProgram.running(interpreter, [folder.path(of: "server.py"), "\(api.port)"]) { program in
             let port = try await program.waits(for: "the server's port") { $0.lines.first.flatMap { Int($0) } }
             return try await body("http://127.0.0.1:\(port)")
         }
@@ -54,6 +54,7 @@ struct PythonWebSockets {
 
     private static let server = """
         import asyncio
+        import sys
         import websockets
 
         async def echo(connection, path=None):
@@ -63,10 +64,35 @@ struct PythonWebSockets {
             async for message in connection:
                 await connection.send(message)
 
+        def port(server):
+            return list(server.sockets)[0].getsockname()[1]
+
+        async def copy(reader, writer):
+            try:
+                while data := await reader.read(65536):
+                    writer.write(data)
+                    await writer.drain()
+                writer.write_eof()
+            except OSError:
+                writer.close()
+
         async def main():
-            async with websockets.serve(echo, "127.0.0.1", 0, max_size=None, subprotocols=["chat"]) as server:
-                print(list(server.sockets)[0].getsockname()[1], flush=True)
-                await asyncio.Future()
+            async with websockets.serve(echo, "127.0.0.1", 0, max_size=None, subprotocols=["chat"]) as chat:
+                async def relay(reader, writer):
+                    try:
+                        head = await reader.readuntil(b"\\r\\n\\r\\n")
+                        to = port(chat) if b"Upgrade: websocket" in head else int(sys.argv[1])
+                        back, forth = await asyncio.open_connection("127.0.0.1", to)
+                    except (OSError, asyncio.IncompleteReadError):
+                        return writer.close()
+                    forth.write(head)
+                    await asyncio.gather(copy(reader, forth), copy(back, writer))
+                    forth.close()
+                    writer.close()
+
+                async with await asyncio.start_server(relay, "127.0.0.1", 0) as front:
+                    print(port(front), flush=True)
+                    await asyncio.Future()
 
         asyncio.run(main())
         """

@@ -16,9 +16,9 @@ struct WebSocketClientTests {
         defer { certificate.remove() }
         let settings = MockAPISettings.withTwoUsers
         try await MockAPI.withServer(settings) { mock in
-            try await python.serving { chat in
-                var file = GatewayFile(upstream: mock.baseURL, apiToken: settings.apiToken)
-                file.chat = chat
+            try await python.serving(before: mock.baseURL) { address in
+                var file = GatewayFile(upstream: address, apiToken: settings.apiToken)
+                file.hasChat = true
                 if hasTLS { file.certificate = (certificate.certificateFile, certificate.keyFile) }
                 try await ServedGateway.running(file, set: set) { gateway in try await body(gateway, python) }
             }

@@ -10,8 +10,8 @@ struct GatewayFile {
     var minimumTLSVersion = "1.2"
     /// Whether the clear-text listener speaks HTTP/2 with who knows it does.
     var hasClearHTTP2 = false
-    /// Scheme, host and port of an upstream that speaks WebSocket; it gets two routes.
-    var chat: String?
+    /// Whether there are two routes to WebSockets, one of them for who is signed in.
+    var hasChat = false
     var address = "127.0.0.1:0"
     var adminAddress = "127.0.0.1:0"
 
@@ -29,7 +29,7 @@ struct GatewayFile {
             refresh: { path: /auth/refresh }
             revoke: { path: /auth/revoke }
             user: { path: /user }
-        \(chatUpstream)session:
+        session:
           cookie: { secure: false }
         routes:
           - name: episodes
@@ -61,29 +61,20 @@ struct GatewayFile {
         """
     }
 
-    private var chatUpstream: String {
-        guard let chat else { return "" }
-        return """
-              chat:
-                targets: ["\(chat)"]
-
-            """
-    }
-
     private var chatRoutes: String {
-        guard chat != nil else { return "" }
+        guard hasChat else { return "" }
         return """
               - name: chat
                 methods: [GET]
                 path: /chat
-                upstream: chat
+                upstream: api
                 requiresAuthorization: true
-                inject: [bearer]
+                inject: [apiToken, bearer]
                 websocket: true
               - name: lobby
                 methods: [GET]
                 path: /lobby
-                upstream: chat
+                upstream: api
                 requiresAuthorization: false
                 websocket: true
 

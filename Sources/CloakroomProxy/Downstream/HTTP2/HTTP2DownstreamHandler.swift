@@ -29,12 +29,16 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     private var queue: [HTTP2Stream] = []
     private var touched: [HTTP2Stream] = []
     private var connectionWindow = 65_535
+    /// How many bytes of bodies were handed to the handler of frames.
+    private var writtenBytes = 0
     /// What new streams may be sent before the client gives more room.
     private var initialWindow = 65_535
     private var lastStreamID = HTTP2StreamID.rootStream
     private var requestCount = 0
     private var glitches = GlitchBudget()
     private var isFlushDue = false
+    /// Streams that are reset with NO_ERROR as soon as their answer is sent.
+    private var lateResets: [HTTP2StreamID] = []
     private var phase = Phase.open
 
     var memberIndex = -1
@@ -84,6 +88,10 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         connection.headerBlockValidation = .disabled
         connection.contentLengthValidation = .disabled
         connection.maximumBufferedControlFrames = 1_000
+        // They are counted over the connection's life, until some stream ends; a tunnel may have a few.
+        connection.maximumSequentialEmptyDataFrames = 100
+        // Bodies may be on their way to all streams that were answered early.
+        connection.maximumRecentlyResetStreams = max(100, context.tables.plan.limits.streamsPerConnection)
         return NIOHTTP2Handler(mode: .server, frameDelegate: watch, connectionConfiguration: connection)
     }
 
@@ -283,6 +291,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
             }
             let sent = stream.send(upTo: min(Self.turn, connectionWindow))
             connectionWindow -= sent
+            writtenBytes &+= sent
             budget -= sent
             if stream.hasOutput, !stream.isBlocked { turns.append(stream) }
         }
@@ -291,6 +300,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
             queue.append(stream)
         }
         handlerContext.flush()
+        restoreWindow()
+        sendLateResets(handlerContext)
         if budget <= 0, channel.isWritable { flushLater() }
         handleBrokenConnection()
         closeIfDone()
@@ -308,10 +319,6 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         var fields = HTTP2ResponseFields()
         fields.add(lines: trailers.readableBytesUInt8Span)
         write(fields.headers, on: id, endsStream: true)
-    }
-
-    func write(reset code: HTTP2ErrorCode, on id: HTTP2StreamID) {
-        write(.rstStream(code), on: id)
     }
 
     private func write(_ payload: HTTP2Frame.FramePayload, on id: HTTP2StreamID) {
@@ -345,6 +352,28 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         remove(stream)
         write(.rstStream(code), on: id)
         flushLater()
+    }
+
+    /// The answer is complete and the client's side still open: the stream is reset, but not before the answer is out, as
+    /// what waits below would be dropped with it.
+    func resetOnceSent(_ id: HTTP2StreamID) {
+        lateResets.append(id)
+        flushLater()
+    }
+
+    private func sendLateResets(_ handlerContext: ChannelHandlerContext) {
+        guard !lateResets.isEmpty, channel.isWritable else { return }
+        let ids = lateResets
+        lateResets = []
+        for id in ids { write(.rstStream(.noError), on: id) }
+        handlerContext.flush()
+    }
+
+    /// What waited below when its stream was reset was dropped there, and took no room of the connection's (RFC 9113 §5.2.2).
+    private func restoreWindow() {
+        guard writtenBytes != watch.bodyBytes, channel.isWritable else { return }
+        connectionWindow += writtenBytes &- watch.bodyBytes
+        writtenBytes = watch.bodyBytes
     }
 
     /// The stream has served its request.

@@ -96,6 +96,23 @@ struct HTTP2RequestHead {
 
     // MARK: - Fields
 
+    /// The trailers of a request; `nil` if there is no field among them.
+    func trailers(_ headers: HPACKHeaders) throws(HTTP2HeadError) -> TrailerSection? {
+        guard !headers.isEmpty else { return nil }
+        var section = RequestHead()
+        do throws(WireError) {
+            for (name, value, _) in headers {
+                switch try builder.append(name: name, value: value, into: &section) {
+                case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade, .te: throw .fieldName
+                default: break
+                }
+            }
+            return try TrailerSection(lines: section.bytes)
+        } catch {
+            throw HTTP2HeadError.malformed
+        }
+    }
+
     private mutating func write(_ name: String, _ value: String, into head: inout RequestHead) throws(WireError) {
         switch try builder.append(name: name, value: value, into: &head) {
         case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade, .http2Settings:

@@ -98,6 +98,8 @@ final class HTTP2Stream: LoopMember {
         do throws(HTTP2HeadError) {
             try writer.write(headers, into: &exchange.head)
             let framing = try self.framing(of: exchange.head, isTunnel: writer.tunnelProtocol != nil)
+            // The end of a request that has no body is known; that of a tunnel's input has to be passed on.
+            if endsStream, writer.tunnelProtocol != nil { inbound = .ended }
             exchange.begin(framing, tunnel: TunnelRequest(connect: writer.tunnelProtocol), now: context.now)
         } catch .tooLarge(let error) {
             exchange.refuse(error, now: context.now)
@@ -157,20 +159,11 @@ final class HTTP2Stream: LoopMember {
             connection?.refuse(self, .protocolError)
             return
         }
-        var lines = ByteBuffer()
-        for (name, value, _) in headers {
-            guard name.utf8.first != UInt8(ascii: ":"), !name.utf8.contains(where: { (0x41...0x5a).contains($0) }) else {
-                connection?.refuse(self, .protocolError)
-                return
-            }
-            lines.writeString("\(name): \(value)\r\n")
-        }
-        if lines.readableBytes > 0 {
-            guard let section = try? TrailerSection(lines: lines) else {
-                connection?.refuse(self, .protocolError)
-                return
-            }
-            trailers = section
+        do throws(HTTP2HeadError) {
+            trailers = try HTTP2RequestHead(limits: context.headLimits).trailers(headers)
+        } catch {
+            connection?.refuse(self, .protocolError)
+            return
         }
         inbound = .ended
         finishBody()
@@ -223,7 +216,8 @@ final class HTTP2Stream: LoopMember {
                 guard var rest = outbound.popFirst(), let front = rest.readSlice(length: room) else { break }
                 piece = front
                 outbound.prepend(rest)
-                connection.countSmallPiece(room)
+                // Not where only its turn is over.
+                if room == sendWindow { connection.countSmallPiece(room) }
             } else {
                 _ = outbound.popFirst()
             }
@@ -246,6 +240,10 @@ final class HTTP2Stream: LoopMember {
         guard sent > 0 || hasEnded else { return sent }
         if let exchange, exchange.isActive {
             if isWritable { exchange.downstreamWritabilityChanged(isWritable: true) }
+            // A slow client is not one that stalls.
+            if sent > 0, !isTunnel, exchange.silenceDeadline == nil {
+                deadline = context.now &+ context.timeouts.bodyIdle
+            }
         } else if !hasEnded {
             deadline = context.now &+ context.timeouts.bodyIdle
         }
@@ -256,9 +254,10 @@ final class HTTP2Stream: LoopMember {
     /// The answer is sent, and the exchange is over.
     private func finishIfDone() {
         guard hasEnded, let exchange, !exchange.isActive, !isClosed else { return }
-        // The rest of the request is of no use to anybody (RFC 9113 §8.1).
-        if inbound == .open { connection?.write(reset: .noError, on: id) }
+        let isCutShort = inbound == .open
         connection?.finished(self)
+        // The rest of the request is of no use to anybody (RFC 9113 §8.1).
+        if isCutShort { connection?.resetOnceSent(id) }
     }
 
     /// The stream is gone, whoever ended it.

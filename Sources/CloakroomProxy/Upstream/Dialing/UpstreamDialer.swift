@@ -43,7 +43,7 @@ struct UpstreamDialer {
     ) -> EventLoopFuture<any Channel> {
         let done = channel.eventLoop.makePromise(of: Void.self)
         do {
-            let handshake = TLSHandshakeHandler(done)
+            let handshake = TLSHandshakeHandler(serverName: tls.serverName, done)
             try channel.pipeline.syncOperations.addHandler(handshake)
             // Without a name NIOSSL verifies the address that it is connected to.
             try channel.pipeline.syncOperations.addHandler(

@@ -11,20 +11,14 @@ struct TargetTests {
         defer { try? FileManager.default.removeItem(atPath: path) }
         let place = try SocketAddress(unixDomainSocketPath: path)
         try await ScriptedUpstream.run([[.request, .send(Reply.ok), .again]], at: place) { _, upstream in
-            try await GatewaySetup().targets(UpstreamTargetPlan(unixSocket: path))
-                .plan {
-                    $0.upstreams[0].targets = [UpstreamTargetPlan(unixSocket: path)]
-                    $0.upstreams[0].preserveHost = false
-                }
+            try await GatewaySetup().plan { $0.upstreams[0].preserveHost = false }
+                .targets(UpstreamTargetPlan(unixSocket: path))
                 .run { gateway in
                     let client = try await gateway.client()
                     for _ in 0..<2 { #expect(try await client.exchange(Ask.get()).text == "ok") }
                     #expect(upstream.connections.count == 1)
                     #expect(upstream.requests.first?["Host"] == "localhost")
-                    try await gateway.metric(
-                        "http_client_request_duration_seconds_count{http_request_method=\"GET\","
-                            + "http_response_status_code=\"200\",server_address=\"\(path)\",server_port=\"\","
-                            + "error_type=\"\",upstream=\"api\"} 2")
+                    try await gateway.calls(2, to: path, port: nil, status: "200")
                 }
         }
     }
@@ -99,10 +93,7 @@ struct TargetTests {
         let port = refusing.port
         try await GatewaySetup().targets(.http("127.0.0.1", port)).run { gateway in
             #expect(try await gateway.client().exchange(Ask.get()).status == 502)
-            try await gateway.metric(
-                "http_client_request_duration_seconds_count{http_request_method=\"GET\","
-                    + "http_response_status_code=\"\",server_address=\"127.0.0.1\",server_port=\"\(port)\","
-                    + "error_type=\"upstream_unreachable\",upstream=\"api\"} 1")
+            try await gateway.calls(1, to: "127.0.0.1", port: port, error: "upstream_unreachable")
         }
     }
 
@@ -119,8 +110,7 @@ struct TargetTests {
                 try await eventually("the ends of the first two") {
                     gateway.upstream.connections.map(\.isClosed) == [true, true, false]
                 }
-                try await gateway.metric("cloakroom_upstream_connections{upstream=\"api\",state=\"active\"} 0")
-                try await gateway.metric("cloakroom_upstream_connections{upstream=\"api\",state=\"idle\"} 1")
+                try await gateway.connections(active: 0, idle: 1)
             }
     }
 
@@ -132,7 +122,7 @@ struct TargetTests {
                 let client = try await gateway.client()
                 for _ in 0..<3 { #expect(try await client.exchange(Ask.get()).text == "ok") }
                 #expect(gateway.upstream.connections.count == 3)
-                try await gateway.metric("cloakroom_upstream_connections{upstream=\"api\",state=\"idle\"} 0")
+                try await gateway.connections(active: 0, idle: 0)
             }
     }
 

@@ -124,9 +124,12 @@ final class WirePeer: Sendable {
         try await eventually("the end of what comes") { self.hasInputEnded }
     }
 
-    /// Waits until the connection is gone in both directions.
+    /// Waits until the connection is gone in both directions: nothing comes any more, and nothing is taken.
     func closed() async throws {
-        try await eventually("the end of the connection") { self.isClosed }
+        try await eventually("the end of the connection") {
+            if self.hasInputEnded, !self.isClosed { self.send("?") }
+            return self.isClosed
+        }
     }
 
     /// Takes as much from the front as `count` says, once it says something.
