@@ -5,9 +5,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The one list of what tests use besides Swift: promtool checks metrics; certificates are made with openssl; curl and
-# python3 stand in for clients that are not ours.
-tools=(git=git promtool=prometheus openssl=openssl curl=curl python3=python3)
+# The one list of what tests use besides Swift: promtool checks metrics; certificates are made with openssl; curl, nghttp,
+# h2load and Python's websockets stand in for clients that are not ours.
+tools=(
+    git=git promtool=prometheus openssl=openssl curl=curl python3=python3 nghttp=nghttp2-client h2load=nghttp2-client
+    python3-websockets
+)
 
 deploy/toolchain.sh
 deploy/packages.sh "${tools[@]}"

@@ -110,7 +110,7 @@ extension PoolPlan {
     ///
     /// - `maxConnections`: 1 to 65,535; default 1,024.
     /// - `maxPending`: 0 to 1,000,000; default 1,024.
-    /// - `pendingTimeout`: 1ms to 1d; default 5s.
+    /// - `pendingTimeout`: 1ms to 1d; default 10s.
     /// - `idleTimeout`: 1ms to 1d; default 1m.
     /// - `requestsPerConnection`: 0 to 1,000,000; default 0, which is without limit.
     /// - `connectionLifetime`: 0s to 1d; default 1h. `0s` is without limit.

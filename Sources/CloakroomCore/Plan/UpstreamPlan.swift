@@ -114,7 +114,7 @@ public struct PoolPlan: Sendable, Equatable {
 
     /// Makes pool limits.
     public init(
-        maxConnections: Int = 1_024, maxPending: Int = 1_024, pendingTimeout: Duration = .seconds(5),
+        maxConnections: Int = 1_024, maxPending: Int = 1_024, pendingTimeout: Duration = .seconds(10),
         idleTimeout: Duration = .seconds(60), requestsPerConnection: Int = 0,
         connectionLifetime: Duration = .seconds(3_600)
     ) {

@@ -40,6 +40,7 @@ struct Peer {
         forwardedProtoLine = Array("X-Forwarded-Proto: \(proto)\r\n".utf8)
         forwardedPrefix = Array("Forwarded: for=\(node);proto=\(proto)".utf8)
         usualLines =
-            certificateLine + Array("Via: 1.1 cloakroom\r\n".utf8) + forwardedForLine + forwardedProtoLine + forwardedPrefix
+            certificateLine + Array("Via: 1.1 cloakroom\r\n".utf8) + forwardedForLine + forwardedProtoLine
+            + forwardedPrefix
     }
 }

@@ -281,7 +281,9 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
                 case .needsMore: return
                 }
             case .tunnel:
-                guard let bytes = inbound.readSlice(length: inbound.readableBytes), bytes.readableBytes > 0 else { return }
+                guard let bytes = inbound.readSlice(length: inbound.readableBytes), bytes.readableBytes > 0 else {
+                    return
+                }
                 exchange?.upstreamBody(bytes)
             }
         }

@@ -101,18 +101,4 @@ struct PersistenceTests {
             #expect(try await client.exchange("\r\n\r\n" + Ask.get()).text == "ok")
         }
     }
-
-    @Test("A connection beyond the limit is closed at once, and there is room again afterwards")
-    func connectionLimit() async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).plan { $0.limits.connections = 1 }.run { gateway in
-            let first = try await gateway.client()
-            #expect(try await first.exchange(Ask.get()).text == "ok")
-            try await gateway.client().closed()
-            try await first.close()
-            try await eventually("room") {
-                guard let client = try? await gateway.client() else { return false }
-                return (try? await client.exchange(Ask.get()))?.text == "ok"
-            }
-        }
-    }
 }

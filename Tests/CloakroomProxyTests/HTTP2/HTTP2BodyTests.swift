@@ -71,7 +71,7 @@ struct HTTP2BodyTests {
     func upload(padding: UInt8?) async throws {
         let total = 5 << 20
         // Frames that are mostly padding, so that padding that were not given back would be missed.
-        let size = padding == 255 ? 1_024 : 16_384
+        let size = padding == 255 ? 1_024 : 16_383
         let script: [ScriptedUpstream.Step] = [.head, .body(total), .send(Reply.ok), .again]
         try await GatewaySetup(script).http2().run { gateway in
             let client = try await gateway.http2()

@@ -216,7 +216,7 @@ struct HTTP2FrameRuleTests {
     func byteByByte() async throws {
         let expected = "hello"
         try await GatewaySetup([.head, .body(5), .send(Reply.ok), .again]).http2().run { gateway in
-            let client = try await gateway.http2(.init(introducesItself: false))
+            let client = try await gateway.http2(.init(acknowledgesSettings: false, introducesItself: false))
             let bytes =
                 HTTP2WireFrame.preface + HTTP2WireFrame.settings([.initialWindow(100)]).bytes
                 + HTTP2WireFrame.headers(1, .post("/public/a", ("content-length", "5")), ends: false).bytes

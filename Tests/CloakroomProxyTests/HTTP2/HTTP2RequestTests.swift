@@ -185,6 +185,8 @@ struct HTTP2RequestTests {
         try await GatewaySetup(Self.serves).http2 { $0.limits.body = 1_000 }.run { gateway in
             let client = try await gateway.http2()
             let large = HTTP2Fields.get("/public/a", ("x-large", String(repeating: "a", count: 17_000))).block
+            // The server's limits hold once they are acknowledged.
+            try await client.settle()
             client.send(
                 .headers(1, block: Array(large[..<9_000]), isWhole: false),
                 .continuation(1, block: Array(large[9_000...]), isWhole: true))

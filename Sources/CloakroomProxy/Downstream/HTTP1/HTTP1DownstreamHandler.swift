@@ -231,7 +231,13 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
                 return true
             case .end:
                 reading = isWanted ? .waiting : .head
-                if isWanted { exchange.requestEnd(trailers: decoder.takeTrailers()) } else if persists { waitForRequest() } else { linger() }
+                if isWanted {
+                    exchange.requestEnd(trailers: decoder.takeTrailers())
+                } else if persists {
+                    waitForRequest()
+                } else {
+                    linger()
+                }
                 return true
             case .needsMore:
                 return false

@@ -15,6 +15,8 @@ final class HTTP2Client: Sendable {
         var givesRoom = true
         /// Whether it answers pings.
         var answersPings = true
+        /// Whether it acknowledges settings.
+        var acknowledgesSettings = true
         /// Whether it keeps bodies, or only counts their bytes.
         var keepsBodies = true
         /// Whether it begins with preface and settings.

@@ -102,7 +102,7 @@ final class HTTP2Recorder: Sendable {
             while let id = payload.readInteger(as: UInt16.self), let value = payload.readInteger(as: UInt32.self) {
                 state.settings[id] = value
             }
-            answers.append(.settingsAck)
+            if manners.acknowledgesSettings { answers.append(.settingsAck) }
         case 6 where flags & 1 == 0:
             if manners.answersPings {
                 answers.append(
