@@ -298,6 +298,8 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
             exchange.upstreamInformational(head)
             return
         }
+        // To a client that asked by CONNECT, any success would be a tunnel that stands (RFC 8441 §5).
+        guard exchange.tunnel != .webSocketConnect || head.status >= 300 else { throw .statusLine }
         let framing = try BodyFraming.of(head, isToHead: isToHead)
         let marks = context.tables.responsePolicy.mark(&head)
         persists = marks.connection.persists(minorVersion: head.minorVersion) && framing != .untilClose

@@ -252,10 +252,10 @@ private final class ScriptHandler: ChannelInboundHandler {
     }
 
     private func peekHead() -> (String, Int)? {
-        let start = unread.getString(at: unread.readerIndex, length: min(unread.readableBytes, 65_536)) ?? ""
-        guard let end = start.firstRange(of: "\r\n\r\n") else { return nil }
-        let head = String(start[..<end.lowerBound])
-        return (head, head.utf8.count + 4)
+        // What comes need not be text.
+        let start = unread.readableBytesView.prefix(65_536)
+        guard let end = start.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
+        return (String(decoding: start[..<end.lowerBound], as: UTF8.self), end.upperBound - start.startIndex)
     }
 
     /// How many bytes a chunked body takes with its framing.

@@ -38,7 +38,7 @@ struct TLSTests {
                 #expect(result.ending.status == 0, "\(result.errors)")
                 #expect(result.errors.contains("SSL connection using \(version)"), "\(result.errors)")
                 #expect(result.errors.contains(/ALPN[:,] server accepted (to use )?h2/), "\(result.errors)")
-                #expect(result.errors.contains("HTTP/1.1 200"))
+                #expect(result.errors.contains("HTTP/2 200"))
             }
             let old = try await curl.run(version11 + ["\(address)/episodes"])
             #expect(old.ending.status == 35, "\(old.errors)")
