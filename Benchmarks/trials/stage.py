@@ -258,7 +258,7 @@ class Probes(threading.Thread):
         self.over.set()
         self.join()
 
-    def judge(self, verdict, statement, p99=0.25, highest=2.0):
+    def judge(self, verdict, statement, p99=0.5, highest=3.0):
         """Says whether the others were served: no failure, and no answer that came late (seconds)."""
         figures = f"{len(self.seconds)} probes, {len(self.failures)} failed, "
         figures += f"p50 {self.percentile(0.5) * 1e3:.1f} ms, p99 {self.percentile(0.99) * 1e3:.1f} ms, "

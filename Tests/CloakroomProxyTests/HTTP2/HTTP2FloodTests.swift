@@ -79,6 +79,8 @@ struct HTTP2FloodTests {
     func continuations(isEmpty: Bool) async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
+            // So that no acknowledgement of settings gets in between.
+            try await client.settle()
             client.send(.headers(1, block: HTTP2Fields.get().block, isWhole: false))
             let block = isEmpty ? [] : HTTP2Fields([("x", String(repeating: "a", count: 1_000))]).block
             for _ in 0..<200 { client.send(.continuation(1, block: block, isWhole: false)) }

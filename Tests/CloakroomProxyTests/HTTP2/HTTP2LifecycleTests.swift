@@ -216,7 +216,7 @@ struct HTTP2LifecycleTests {
 
     @Test("RFC 9113 §5.4.1: whoever breaks the rules during a drain is disconnected at once")
     func errorWhileDraining() async throws {
-        try await GatewaySetup([.request]).http2().run { gateway in
+        try await GatewaySetup([.request]).http2 { $0.timeouts.drain = .seconds(600) }.run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
@@ -252,7 +252,10 @@ struct HTTP2LifecycleTests {
     func clientGoodbye(drains: Bool) async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
-            .http2 { $0.timeouts.keepAlive = .seconds(drains ? 3_600 : 1) }.run { gateway in
+            .http2 {
+                $0.timeouts.keepAlive = .seconds(drains ? 3_600 : 1)
+                $0.timeouts.drain = .seconds(600)
+            }.run { gateway in
                 let client = try await gateway.http2()
                 client.send(.headers(1, .get()))
                 _ = try await gateway.upstream.request()

@@ -179,6 +179,11 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         // An error of one stream has been answered with a reset below. What ends the connection has either been told to the
         // client in GOAWAY, or is no error of HTTP/2 at all.
         handleBrokenConnection()
+        if error is NIOHTTP2Errors.RaisedGoawayLastStreamID {
+            // The client broke the rules behind our last word, which cannot be followed by another.
+            context.reject("http2_connection", from: peer?.address ?? "unknown")
+            return closeNow()
+        }
         if !(error is any NIOHTTP2Error) { handlerContext.close(promise: nil) }
     }
 
@@ -485,7 +490,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     }
 
     func drain() {
-        announceEnd()
+        // A client that has said goodbye itself knows already.
+        if phase == .announced { finishAnnouncement() } else { announceEnd() }
     }
 
     func closeNow() {
