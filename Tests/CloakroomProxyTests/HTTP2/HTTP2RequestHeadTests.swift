@@ -42,6 +42,14 @@ struct HTTP2RequestHeadTests {
         #expect(parsed.bytes == head.bytes)
     }
 
+    @Test("What is no UTF-8 is refused and not changed; what is, goes through")
+    func replacement() throws {
+        let value = "na\u{ef}ve \u{fb01}"
+        #expect(try Self.write(Self.pseudo + [("x", value)]).text.contains("x: \(value)\r\n"))
+        let broken = String(decoding: [0x61, 0xff, 0x62], as: UTF8.self)
+        #expect(throws: HTTP2HeadError.malformed) { try Self.write(Self.pseudo + [("x", broken)]) }
+    }
+
     @Test("RFC 8441 §4: an extended CONNECT is a GET, and says which protocol")
     func tunnel() throws {
         var fields = Self.pseudo

@@ -58,6 +58,7 @@ struct HTTP2TunnelTests {
             #expect(upstream.unread == "")
             upstream.send(Handshake.consent)
             #expect(try await upstream.text(8) == String(buffer: Self.fromClient))
+            try await eventually("the answer") { client.stream(1).status != nil || client.isClosed }
             let answer = client.stream(1)
             #expect(answer.status == 200)
             #expect(answer["sec-websocket-protocol"] == "chat")

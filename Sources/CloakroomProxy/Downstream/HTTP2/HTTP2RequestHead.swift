@@ -53,9 +53,21 @@ struct HTTP2RequestHead {
             guard authority != nil || hasHost else { throw .host }
             if let cookie { _ = try builder.append(name: "cookie", value: cookie, into: &head) }
             builder.finish(&head)
+            if hasReplacement(head.bytes) { throw .fieldValue }
         } catch {
             throw HTTP2HeadError(error)
         }
+    }
+
+    /// Bytes that are no UTF-8 come as replacement characters from below: what the client sent can no longer be told, so it
+    /// is refused rather than passed on changed.
+    private func hasReplacement(_ bytes: ByteBuffer) -> Bool {
+        var view = bytes.readableBytesView[...]
+        while let index = view.firstIndex(of: 0xef) {
+            if view[index...].starts(with: "\u{fffd}".utf8) { return true }
+            view = view[view.index(after: index)...]
+        }
+        return false
     }
 
     // MARK: - Pseudo-fields (RFC 9113 §8.3.1)
