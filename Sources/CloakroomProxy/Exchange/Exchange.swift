@@ -185,159 +185,6 @@ final class Exchange: Equatable {
         }
     }
 
-    // MARK: - The upstream
-
-    /// The request may go to the upstream.
-    func forward(_ permit: UpstreamPermit, now: UInt64) {
-        let route = context.tables.routes[permit.route]
-        guard marks.expectation != .unknown else { return answer(route.problem(.expectationFailed), now: now) }
-        guard settleTunnel(route) else { return answer(route.problem(.notImplemented), now: now) }
-        self.permit = permit
-        record.decision = route.route.requiresAuthorization ? .forwarded : .public
-        record.sessionHash = permit.sessionHash
-        if case .length(let length) = framing, length > route.bodyLimit {
-            record.errorType = .bodyTooLarge
-            return answer(route.problem(.contentTooLarge), now: now)
-        }
-        pool = context.pools[route.route.upstream]
-        machine.forward(hasBody: framing != .none)
-        lease(isFresh: false, now: now)
-    }
-
-    private func lease(isFresh: Bool, now: UInt64) {
-        guard let pool else { return }
-        switch pool.lease(self, isFresh: isFresh) {
-        case .connection(let connection): leased(connection)
-        case .waiting: downstream?.setDeadline(now &+ pool.pendingTimeout)
-        case .refused: upstreamFailed(UpstreamFailure(.exhausted), isStale: false)
-        }
-    }
-
-    /// The pool has a connection.
-    func leased(_ connection: UpstreamConnection) {
-        guard machine.leased() == .send, let permit else {
-            pool?.release(connection)
-            return
-        }
-        upstream = connection
-        let entry = context.tables.upstreams[context.tables.routes[permit.route].route.upstream]
-        record.upstreamIndex = entry.firstTarget + connection.targetIndex
-        sentAt = context.now
-        beginAttempt(entry, connection, now: sentAt)
-        connection.begin(self, isToHead: record.method == .head) { buffer in
-            UpstreamRequestWriter(exchange: self, upstream: entry, permit: permit)
-                .write(targetIndex: connection.targetIndex, into: &buffer)
-        }
-        if machine.state == .sent(.complete) {
-            connection.finishRequest()
-            expectResponse()
-        } else {
-            downstream?.setDeadline(sentAt &+ bodyIdle)
-            // A client that waits for 100 (Continue) sends nothing until the upstream has seen the head.
-            if marks.expectation == .continue { connection.flush() }
-            downstream?.continueBody()
-        }
-    }
-
-    /// There is no connection.
-    func leaseFailed(_ failure: UpstreamFailure) {
-        upstreamFailed(failure, isStale: false)
-    }
-
-    /// An interim answer came.
-    func upstreamInformational(_ head: borrowing ResponseHead) {
-        guard case .sent = machine.state, protocolVersion != .http1_0 else { return }
-        downstream?.writeInformational(head)
-        downstream?.flush()
-    }
-
-    /// The answer's head came.
-    func upstreamHead(_ head: borrowing ResponseHead, marks: ResponseHeaderPolicy.Marks, framing: BodyFraming) {
-        guard machine.responseBegan(), let downstream else { return }
-        record.status = UInt16(clamping: head.status)
-        let hasBearer = permit?.authorization != nil
-        downstream.writeHead(
-            head, framing: framing,
-            additions: ResponseAdditions(
-                date: marks.hasDate ? nil : context.date(at: sentAt),
-                isPrivate: hasBearer && !marks.hasCacheControl, variesByCookie: hasBearer && !marks.hasVary))
-        if marks.isEventStream {
-            watchSilence()
-        } else {
-            downstream.setDeadline(framing == .none ? .max : context.now &+ bodyIdle)
-        }
-    }
-
-    /// Some of the answer's body came.
-    func upstreamBody(_ bytes: ByteBuffer) {
-        guard machine.isRelaying, let downstream else { return }
-        record.bytesSent += UInt64(bytes.readableBytes)
-        if tunnel != .none { toClient.advance(over: bytes) }
-        downstream.writeBody(bytes)
-        if !downstream.isWritable { upstream?.setPaused(true) }
-    }
-
-    /// All of what came in one read has been handed over.
-    func flushDownstream() {
-        guard machine.isRelaying, let downstream else { return }
-        downstream.flush()
-        if silenceDeadline == nil { downstream.setDeadline(context.now &+ bodyIdle) } else { watchSilence() }
-        upstream?.setPaused(!downstream.isWritable)
-    }
-
-    /// The answer is complete; the connection to the upstream is no concern of ours any more.
-    func upstreamEnd(trailers: TrailerSection? = nil) {
-        upstream = nil
-        guard machine.responseEnded(), let downstream else { return }
-        // Only to a client that said it takes them (RFC 9110 §6.5.1); in HTTP/2 they always have a place.
-        let areWanted = protocolVersion == .http2 || marks.acceptsTrailers
-        downstream.writeEnd(trailers: areWanted ? trailers.map { context.tables.trailerPolicy.kept($0) } : nil)
-        downstream.flush()
-        finish(errorType: nil)
-        downstream.exchangeFinished()
-    }
-
-    /// The upstream takes more of the body again.
-    func upstreamWritable() {
-        downstream?.continueBody()
-    }
-
-    /// The client takes more of the answer again, or no more.
-    func downstreamWritabilityChanged(isWritable: Bool) {
-        if machine.isRelaying { upstream?.setPaused(!isWritable) }
-    }
-
-    /// The upstream gave no whole answer.
-    /// - Parameter isStale: Whether the connection was an old one that died before a byte of answer.
-    func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {
-        upstream = nil
-        let now = context.now
-        let mayRetry = isStale && record.retries == 0 && isIdempotent
-        if sentAt != 0 { record.upstreamDurationNanoseconds = now &- sentAt }
-        endAttempt(failure: failure)
-        switch machine.upstreamFailed(mayRetry: mayRetry) {
-        case .retry:
-            record.retries += 1
-            record.upstreamDurationNanoseconds = nil
-            pool?.upstream.retries.increment()
-            lease(isFresh: true, now: now)
-        case .answer:
-            record.errorType = failure.label
-            guard let permit else { return }
-            answer(failure.problem(for: context.tables.routes[permit.route]), now: now)
-        case .cut:
-            // Broken in the same breath as it began: the client need not see any of it.
-            guard failure.kind == .invalidResponse, let permit, downstream?.takeBack() == true else {
-                return cut(failure.label)
-            }
-            record.errorType = failure.label
-            record.bytesSent = 0
-            answer(failure.problem(for: context.tables.routes[permit.route]), now: now)
-        case .nothing:
-            break
-        }
-    }
-
     // MARK: - Time and ends
 
     /// The deadline that was set last has passed.
@@ -395,28 +242,28 @@ final class Exchange: Equatable {
         upstream = nil
     }
 
-    private func bodyTooLarge() {
+    func bodyTooLarge() {
         cancelUpstream()
         record.errorType = .bodyTooLarge
         guard case .sent = machine.state, let permit else { return cut(.bodyTooLarge) }
         answer(context.tables.routes[permit.route].problem(.contentTooLarge), now: context.now)
     }
 
-    private func expectResponse() {
+    func expectResponse() {
         guard let permit else { return }
         downstream?.setDeadline(sentAt &+ context.tables.routes[permit.route].responseHeadTimeout)
     }
 
-    private var bodyIdle: UInt64 {
+    var bodyIdle: UInt64 {
         permit.map { context.tables.routes[$0.route].bodyIdleTimeout } ?? context.timeouts.bodyIdle
     }
 
-    private var bodyLimit: Int {
+    var bodyLimit: Int {
         permit.map { context.tables.routes[$0.route].bodyLimit } ?? 0
     }
 
     /// Whether the request may be sent twice, and can be (RFC 9110 §9.2.2).
-    private var isIdempotent: Bool {
+    var isIdempotent: Bool {
         guard framing == .none else { return false }
         return switch record.method {
         case .get, .head, .put, .delete, .options, .trace: true

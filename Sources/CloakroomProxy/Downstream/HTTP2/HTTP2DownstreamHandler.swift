@@ -16,36 +16,36 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     let context: LoopContext
     let channel: any Channel
     private let client: ClientConnection
-    private let gatherer: WriteGatherer
-    private let watch = HTTP2FrameWatch()
-    private var handlerContext: ChannelHandlerContext?
-    private var peer: Peer?
+    let gatherer: WriteGatherer
+    let watch = HTTP2FrameWatch()
+    var handlerContext: ChannelHandlerContext?
+    var peer: Peer?
     /// The streams that have not ended, and their ids beside them for finding one.
-    private var streams: [HTTP2Stream] = []
-    private var streamIDs: [HTTP2StreamID] = []
+    var streams: [HTTP2Stream] = []
+    var streamIDs: [HTTP2StreamID] = []
     /// Streams that served their request, for the next ones.
-    private var resting: [HTTP2Stream] = []
+    var resting: [HTTP2Stream] = []
     /// Streams that have something to send, in the order of their turns.
-    private var queue: [HTTP2Stream] = []
-    private var touched: [HTTP2Stream] = []
-    private var connectionWindow = 65_535
+    var queue: [HTTP2Stream] = []
+    var touched: [HTTP2Stream] = []
+    var connectionWindow = 65_535
     /// How many bytes of bodies were handed to the handler of frames.
-    private var writtenBytes = 0
+    var writtenBytes = 0
     /// What new streams may be sent before the client gives more room.
     private var initialWindow = 65_535
-    private var lastStreamID = HTTP2StreamID.rootStream
-    private var requestCount = 0
-    private var glitches = GlitchBudget()
-    private var isFlushDue = false
+    var lastStreamID = HTTP2StreamID.rootStream
+    var requestCount = 0
+    var glitches = GlitchBudget()
+    var isFlushDue = false
     /// Streams that are reset with NO_ERROR as soon as their answer is sent.
-    private var lateResets: [HTTP2StreamID] = []
-    private var phase = Phase.open
+    var lateResets: [HTTP2StreamID] = []
+    var phase = Phase.open
 
     var memberIndex = -1
-    private(set) var deadline = UInt64.max
+    var deadline = UInt64.max
     var isDownstream: Bool { true }
 
-    private enum Phase: Comparable {
+    enum Phase: Comparable {
         case open
         /// The client was told that no more requests are wanted; those on their way are still taken (RFC 9113 §6.8).
         case announced
@@ -66,13 +66,13 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     /// The room of a new stream for its request's body, in bytes.
     static let streamWindow = 131_072
     /// The room of the whole connection: given back at once, so that no stream takes it from others.
-    private static let connectionTarget = 1_048_576
+    static let connectionTarget = 1_048_576
     /// The most bytes that one stream sends in its turn.
-    private static let turn = 16_384
+    static let turn = 16_384
     /// About the most bytes of bodies that are sent before others on the event loop have their turn.
-    private static let flushLimit = 262_144
+    static let flushLimit = 262_144
     /// Pieces below this size count as the client's doing where it gave no more room.
-    private static let smallPiece = 256
+    static let smallPiece = 256
 
     /// The handler that does the frames. The fields of requests are checked here, so not there.
     func makeFrameHandler() -> NIOHTTP2Handler {
@@ -203,7 +203,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     // MARK: - Frames
 
-    private func receive(_ payload: HTTP2Frame.FramePayload.Headers, on id: HTTP2StreamID, now: UInt64) {
+    func receive(_ payload: HTTP2Frame.FramePayload.Headers, on id: HTTP2StreamID, now: UInt64) {
         if let stream = stream(id) {
             guard payload.endStream else { return refuse(stream, .protocolError) }
             return stream.receiveTrailers(payload.headers)
@@ -225,7 +225,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         if limit > 0, requestCount >= limit, phase == .open { announceEnd() }
     }
 
-    private func receiveWindow(_ increment: Int, on id: HTTP2StreamID) {
+    func receiveWindow(_ increment: Int, on id: HTTP2StreamID) {
         if id == .rootStream {
             connectionWindow += increment
             flushLater()
@@ -237,7 +237,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         }
     }
 
-    private func receive(_ settings: HTTP2Settings) {
+    func receive(_ settings: HTTP2Settings) {
         for setting in settings where setting.parameter == .initialWindowSize {
             let delta = setting.value - initialWindow
             initialWindow = setting.value
@@ -248,256 +248,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         }
     }
 
-    private func stream(_ id: HTTP2StreamID) -> HTTP2Stream? {
+    func stream(_ id: HTTP2StreamID) -> HTTP2Stream? {
         streamIDs.lastIndex(of: id).map { streams[$0] }
-    }
-
-    // MARK: - Sending
-
-    /// The stream has something to send, when its turn comes.
-    func enqueue(_ stream: HTTP2Stream) {
-        if !stream.isQueued, stream.hasOutput {
-            stream.isQueued = true
-            queue.append(stream)
-        }
-        flushLater()
-    }
-
-    /// Whether so many bytes could be sent right away.
-    func hasRoom(for count: Int) -> Bool {
-        count <= connectionWindow && channel.isWritable
-    }
-
-    /// What is written is sent once all events of this turn of the loop have been handled: one system call for all streams.
-    func flushLater() {
-        guard !isFlushDue else { return }
-        isFlushDue = true
-        context.flushLater(self)
-    }
-
-    /// Sends what there is room for: each stream some, in turns.
-    func flushNow() {
-        isFlushDue = false
-        guard let handlerContext, phase < .lingering else { return }
-        var blocked: [HTTP2Stream] = []
-        var turns = queue
-        queue = []
-        var index = 0
-        var budget = Self.flushLimit
-        while index < turns.count {
-            let stream = turns[index]
-            index += 1
-            stream.isQueued = false
-            guard stream.hasOutput else { continue }
-            // An end without body needs no room.
-            guard channel.isWritable, budget > 0, connectionWindow > 0 || !stream.hasBody else {
-                blocked.append(stream)
-                continue
-            }
-            let sent = stream.send(upTo: min(Self.turn, connectionWindow))
-            connectionWindow -= sent
-            writtenBytes &+= sent
-            budget -= sent
-            if stream.hasOutput, !stream.isBlocked { turns.append(stream) }
-        }
-        for stream in blocked where stream.hasOutput && !stream.isQueued {
-            stream.isQueued = true
-            queue.append(stream)
-        }
-        handlerContext.flush()
-        restoreWindow()
-        sendLateResets(handlerContext)
-        if budget <= 0, channel.isWritable { flushLater() }
-        handleBrokenConnection()
-        closeIfDone()
-    }
-
-    func write(_ headers: HPACKHeaders, on id: HTTP2StreamID, endsStream: Bool) {
-        write(.headers(.init(headers: headers, endStream: endsStream)), on: id)
-    }
-
-    func write(data: ByteBuffer, on id: HTTP2StreamID, endsStream: Bool) {
-        write(.data(.init(data: .byteBuffer(data), endStream: endsStream)), on: id)
-    }
-
-    func write(trailers: ByteBuffer, on id: HTTP2StreamID) {
-        var fields = HTTP2ResponseFields()
-        fields.add(lines: trailers.readableBytesUInt8Span)
-        write(fields.headers, on: id, endsStream: true)
-    }
-
-    private func write(_ payload: HTTP2Frame.FramePayload, on id: HTTP2StreamID) {
-        handlerContext?.write(wrapOutboundOut(HTTP2Frame(streamID: id, payload: payload)), promise: nil)
-    }
-
-    /// The client may send so many bytes more on a stream.
-    func giveRoom(_ count: Int, to id: HTTP2StreamID) {
-        write(.windowUpdate(windowSizeIncrement: count), on: id)
-        flushLater()
-    }
-
-    func touch(_ stream: HTTP2Stream) {
-        guard !stream.isTouched else { return }
-        stream.isTouched = true
-        touched.append(stream)
-    }
-
-    // MARK: - Ends of streams
-
-    /// The request is malformed, and the client at fault.
-    func refuse(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
-        context.reject("http2_stream", from: peer?.address ?? "unknown")
-        glitch()
-        reset(stream, code)
-    }
-
-    func reset(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
-        guard !stream.isClosed else { return }
-        let id = stream.id
-        remove(stream)
-        write(.rstStream(code), on: id)
-        flushLater()
-    }
-
-    /// The answer is complete and the client's side still open: the stream is reset, but not before the answer is out, as
-    /// what waits below would be dropped with it.
-    func resetOnceSent(_ id: HTTP2StreamID) {
-        lateResets.append(id)
-        flushLater()
-    }
-
-    private func sendLateResets(_ handlerContext: ChannelHandlerContext) {
-        guard !lateResets.isEmpty, channel.isWritable else { return }
-        let ids = lateResets
-        lateResets = []
-        for id in ids { write(.rstStream(.noError), on: id) }
-        handlerContext.flush()
-    }
-
-    /// What waited below when its stream was reset was dropped there, and took no room of the connection's (RFC 9113 §5.2.2).
-    private func restoreWindow() {
-        guard writtenBytes != watch.bodyBytes, channel.isWritable else { return }
-        connectionWindow += writtenBytes &- watch.bodyBytes
-        writtenBytes = watch.bodyBytes
-    }
-
-    /// The stream has served its request.
-    func finished(_ stream: HTTP2Stream) {
-        forget(stream)
-        stream.rest()
-        if phase != .closed, resting.count < 8 { resting.append(stream) } else { stream.close() }
-        afterStream()
-    }
-
-    private func remove(_ stream: HTTP2Stream) {
-        forget(stream)
-        stream.close()
-        afterStream()
-    }
-
-    private func forget(_ stream: HTTP2Stream) {
-        guard let index = streams.firstIndex(where: { $0 === stream }) else { return }
-        let last = streams.count - 1
-        if index != last {
-            streams.swapAt(index, last)
-            streamIDs.swapAt(index, last)
-        }
-        streams.removeLast()
-        streamIDs.removeLast()
-    }
-
-    private func afterStream() {
-        guard streams.isEmpty, phase < .lingering else { return }
-        deadline = context.now &+ (phase == .open ? context.timeouts.keepAlive : Self.announcementTime)
-        flushLater()
-    }
-
-    // MARK: - Clients that are not up to any good
-
-    /// Something that a well-meaning client seldom does.
-    private func glitch() {
-        guard phase != .closed, !glitches.spend(at: context.now) else { return }
-        context.reject("http2_glitches", from: peer?.address ?? "unknown")
-        goAway(.enhanceYourCalm)
-        closeNow()
-    }
-
-    /// A small piece was sent because the client gave no more room.
-    func countSmallPiece(_ size: Int) {
-        if size < Self.smallPiece { glitch() }
-    }
-
-    /// Closes a connection whose client has been told in GOAWAY that it broke the rules.
-    private func handleBrokenConnection() {
-        guard let code = watch.fatalCode, phase != .closed else { return }
-        context.reject(code == .enhanceYourCalm ? "http2_flood" : "http2_connection", from: peer?.address ?? "unknown")
-        closeNow()
-    }
-
-    // MARK: - Ends of the connection
-
-    private func goAway(_ code: HTTP2ErrorCode) {
-        write(.goAway(lastStreamID: lastStreamID, errorCode: code, opaqueData: nil), on: .rootStream)
-        handlerContext?.flush()
-    }
-
-    /// Tells the client to send no more requests, and waits for what is on its way already.
-    private func announceEnd() {
-        guard phase == .open else { return }
-        phase = .announced
-        // Past the handler of frames, which would take no more requests from here on: those that cross this one are served.
-        gatherer.insert(Self.graceGoAway)
-        // What the client sends before it has read that arrives before the answer to this.
-        write(.ping(HTTP2PingData(withInteger: 0), ack: false), on: .rootStream)
-        handlerContext?.flush()
-        if streams.isEmpty { deadline = min(deadline, context.now &+ Self.announcementTime) }
-    }
-
-    /// GOAWAY with the highest id of all and NO_ERROR (RFC 9113 §6.8).
-    private static let graceGoAway = ByteBuffer(
-        bytes: [0, 0, 8, 0x07, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0])
-    private static let announcementTime: UInt64 = 1_000_000_000
-
-    private func finishAnnouncement() {
-        guard phase == .announced else { return }
-        phase = .draining
-        goAway(.noError)
-        closeIfDone()
-    }
-
-    private func closeIfDone() {
-        guard phase == .draining, streams.isEmpty, let handlerContext else { return }
-        phase = .lingering
-        deadline = context.now &+ HTTP1DownstreamHandler.lingerTime
-        handlerContext.flush()
-        handlerContext.close(mode: .output, promise: nil)
-    }
-
-    func deadlineExpired(now: UInt64) {
-        guard streams.isEmpty else {
-            deadline = .max
-            return
-        }
-        switch phase {
-        case .open:
-            // Idle for too long.
-            phase = .draining
-            goAway(.noError)
-            closeIfDone()
-        case .announced: finishAnnouncement()
-        case .draining, .lingering, .closed: closeNow()
-        }
-    }
-
-    func drain() {
-        // A client that has said goodbye itself knows already.
-        if phase == .announced { finishAnnouncement() } else { announceEnd() }
-    }
-
-    func closeNow() {
-        guard phase != .closed else { return }
-        phase = .closed
-        handlerContext?.flush()
-        handlerContext?.close(promise: nil)
     }
 }

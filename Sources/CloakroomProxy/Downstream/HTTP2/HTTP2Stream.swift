@@ -21,38 +21,38 @@ final class HTTP2Stream: LoopMember {
     }
 
     private(set) var id = HTTP2StreamID.rootStream
-    private let context: LoopContext
+    let context: LoopContext
     /// Gone with the connection.
-    private weak var connection: HTTP2DownstreamHandler?
+    weak var connection: HTTP2DownstreamHandler?
     private(set) var exchange: Exchange?
     /// How much the client's window has room for; below zero after it was made smaller (RFC 9113 §6.9.2).
     var sendWindow = 0
 
     private var inbound = Inbound.open
     /// Body that the exchange could not take yet.
-    private var held = ByteBuffer()
+    var held = ByteBuffer()
     private var trailers: TrailerSection?
     /// How much of the body is still due, where its length was given.
     private var missing: Int?
     /// How much was handed on since the client was last given room.
     private var consumed = 0
 
-    private var outbound = Deque<ByteBuffer>()
-    private var outboundBytes = 0
+    var outbound = Deque<ByteBuffer>()
+    var outboundBytes = 0
     /// The answer is complete, but for what waits in ``outbound``.
-    private var isAnswered = false
-    private var answerTrailers: ByteBuffer?
+    var isAnswered = false
+    var answerTrailers: ByteBuffer?
     /// The stream's last frame has been written.
-    private(set) var hasEnded = false
+    var hasEnded = false
     private(set) var isClosed = false
     /// Whether it waits for its turn to send.
     var isQueued = false
     /// Whether it was handed body since the upstream was last flushed.
     var isTouched = false
-    private var isTunnel = false
+    var isTunnel = false
 
     var memberIndex = -1
-    private(set) var deadline = UInt64.max
+    var deadline = UInt64.max
     /// The connection stands for its streams.
     var isDownstream: Bool { false }
 
@@ -64,7 +64,7 @@ final class HTTP2Stream: LoopMember {
     }
 
     /// Up to so many bytes of an answer wait for room in the client's window before the upstream is paused.
-    private static let outboundLimit = 16_384
+    static let outboundLimit = 16_384
     /// The room that a client gets for a body that the upstream takes, in bytes.
     private static let bodyWindow = 262_144
 
@@ -169,7 +169,7 @@ final class HTTP2Stream: LoopMember {
         finishBody()
     }
 
-    private func hand(_ bytes: ByteBuffer, to exchange: Exchange) {
+    func hand(_ bytes: ByteBuffer, to exchange: Exchange) {
         guard bytes.readableBytes > 0 else { return }
         exchange.requestBody(bytes)
         connection?.touch(self)
@@ -183,7 +183,7 @@ final class HTTP2Stream: LoopMember {
         consumed = 0
     }
 
-    private func finishBody() {
+    func finishBody() {
         guard inbound == .ended, held.readableBytes == 0, let exchange else { return }
         guard exchange.isActive else {
             inbound = .done
@@ -252,7 +252,7 @@ final class HTTP2Stream: LoopMember {
     }
 
     /// The answer is sent, and the exchange is over.
-    private func finishIfDone() {
+    func finishIfDone() {
         guard hasEnded, let exchange, !exchange.isActive, !isClosed else { return }
         let isCutShort = inbound == .open
         connection?.finished(self)
@@ -298,96 +298,4 @@ final class HTTP2Stream: LoopMember {
     }
 
     func closeNow() {}
-}
-
-// MARK: - What the exchange asks for
-
-extension HTTP2Stream: ExchangeDownstream {
-    var isWritable: Bool {
-        if outboundBytes < Self.outboundLimit { return true }
-        // More waits only for its turn.
-        return outboundBytes <= sendWindow && connection?.hasRoom(for: outboundBytes) ?? false
-    }
-
-    func setDeadline(_ deadline: UInt64) { self.deadline = deadline }
-
-    func continueBody() {
-        guard let exchange, exchange.isActive, exchange.takesBody else { return }
-        if held.readableBytes > 0 {
-            let bytes = held
-            held = ByteBuffer()
-            hand(bytes, to: exchange)
-        }
-        finishBody()
-        exchange.flushUpstream()
-        connection?.flushLater()
-    }
-
-    func writeHead(_ head: borrowing ResponseHead, framing: BodyFraming, additions: ResponseAdditions) {
-        var fields = HTTP2ResponseFields(status: head.status)
-        fields.add(head)
-        fields.add(additions)
-        hasEnded = framing == .none
-        connection?.write(fields.headers, on: id, endsStream: hasEnded)
-    }
-
-    func writeSwitch(_ head: borrowing ResponseHead) {
-        // What stands for 101 there (RFC 8441 §5).
-        isTunnel = true
-        var fields = HTTP2ResponseFields(status: 200)
-        fields.add(head, except: "sec-websocket-accept")
-        connection?.write(fields.headers, on: id, endsStream: false)
-    }
-
-    func writeContinue() {
-        connection?.write(HTTP2ResponseFields(status: 100).headers, on: id, endsStream: false)
-        flush()
-    }
-
-    func writeInformational(_ head: borrowing ResponseHead) {
-        var fields = HTTP2ResponseFields(status: head.status)
-        fields.add(head)
-        connection?.write(fields.headers, on: id, endsStream: false)
-    }
-
-    func writeBody(_ bytes: ByteBuffer) {
-        guard !hasEnded, bytes.readableBytes > 0 else { return }
-        outbound.append(bytes)
-        outboundBytes += bytes.readableBytes
-    }
-
-    func writeEnd(trailers: ByteBuffer?) {
-        isAnswered = true
-        answerTrailers = trailers
-    }
-
-    func writeOwn(_ answer: OwnAnswer) {
-        var fields = HTTP2ResponseFields(status: answer.status)
-        fields.add(answer)
-        let hasBody = !answer.body.isEmpty && exchange?.record.method != .head
-        hasEnded = !hasBody
-        connection?.write(fields.headers, on: id, endsStream: hasEnded)
-        if hasBody { writeBody(ByteBuffer(bytes: answer.body)) }
-        isAnswered = true
-    }
-
-    func flush() {
-        connection?.enqueue(self)
-    }
-
-    /// Fields are sent in a form that depends on those before, so they cannot be taken back.
-    func takeBack() -> Bool { false }
-
-    func abort() {
-        connection?.reset(self, .internalError)
-    }
-
-    func exchangeFinished() {
-        if hasEnded {
-            connection?.flushLater()
-            finishIfDone()
-        } else {
-            deadline = context.now &+ context.timeouts.bodyIdle
-        }
-    }
 }

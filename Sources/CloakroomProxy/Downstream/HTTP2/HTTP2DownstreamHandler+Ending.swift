@@ -1,0 +1,165 @@
+import CloakroomWire
+import NIOCore
+import NIOHTTP2
+
+/// How streams end, and the connection (RFC 9113 §5.4, §6.8).
+extension HTTP2DownstreamHandler {
+    // MARK: - Ends of streams
+
+    /// The request is malformed, and the client at fault.
+    func refuse(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
+        context.reject("http2_stream", from: peer?.address ?? "unknown")
+        glitch()
+        reset(stream, code)
+    }
+
+    func reset(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
+        guard !stream.isClosed else { return }
+        let id = stream.id
+        remove(stream)
+        write(.rstStream(code), on: id)
+        flushLater()
+    }
+
+    /// The answer is complete and the client's side still open: the stream is reset, but not before the answer is out, as
+    /// what waits below would be dropped with it.
+    func resetOnceSent(_ id: HTTP2StreamID) {
+        lateResets.append(id)
+        flushLater()
+    }
+
+    func sendLateResets(_ handlerContext: ChannelHandlerContext) {
+        guard !lateResets.isEmpty, channel.isWritable else { return }
+        let ids = lateResets
+        lateResets = []
+        for id in ids { write(.rstStream(.noError), on: id) }
+        handlerContext.flush()
+    }
+
+    /// What waited below when its stream was reset was dropped there, and took no room of the connection's (RFC 9113 §5.2.2).
+    func restoreWindow() {
+        guard writtenBytes != watch.bodyBytes, channel.isWritable else { return }
+        connectionWindow += writtenBytes &- watch.bodyBytes
+        writtenBytes = watch.bodyBytes
+    }
+
+    /// The stream has served its request.
+    func finished(_ stream: HTTP2Stream) {
+        forget(stream)
+        stream.rest()
+        if phase != .closed, resting.count < 8 { resting.append(stream) } else { stream.close() }
+        afterStream()
+    }
+
+    func remove(_ stream: HTTP2Stream) {
+        forget(stream)
+        stream.close()
+        afterStream()
+    }
+
+    func forget(_ stream: HTTP2Stream) {
+        guard let index = streams.firstIndex(where: { $0 === stream }) else { return }
+        let last = streams.count - 1
+        if index != last {
+            streams.swapAt(index, last)
+            streamIDs.swapAt(index, last)
+        }
+        streams.removeLast()
+        streamIDs.removeLast()
+    }
+
+    func afterStream() {
+        guard streams.isEmpty, phase < .lingering else { return }
+        deadline = context.now &+ (phase == .open ? context.timeouts.keepAlive : Self.announcementTime)
+        flushLater()
+    }
+
+    // MARK: - Clients that are not up to any good
+
+    /// Something that a well-meaning client seldom does.
+    func glitch() {
+        guard phase != .closed, !glitches.spend(at: context.now) else { return }
+        context.reject("http2_glitches", from: peer?.address ?? "unknown")
+        goAway(.enhanceYourCalm)
+        closeNow()
+    }
+
+    /// A small piece was sent because the client gave no more room.
+    func countSmallPiece(_ size: Int) {
+        if size < Self.smallPiece { glitch() }
+    }
+
+    /// Closes a connection whose client has been told in GOAWAY that it broke the rules.
+    func handleBrokenConnection() {
+        guard let code = watch.fatalCode, phase != .closed else { return }
+        context.reject(code == .enhanceYourCalm ? "http2_flood" : "http2_connection", from: peer?.address ?? "unknown")
+        closeNow()
+    }
+
+    // MARK: - Ends of the connection
+
+    func goAway(_ code: HTTP2ErrorCode) {
+        write(.goAway(lastStreamID: lastStreamID, errorCode: code, opaqueData: nil), on: .rootStream)
+        handlerContext?.flush()
+    }
+
+    /// Tells the client to send no more requests, and waits for what is on its way already.
+    func announceEnd() {
+        guard phase == .open else { return }
+        phase = .announced
+        // Past the handler of frames, which would take no more requests from here on: those that cross this one are served.
+        gatherer.insert(Self.graceGoAway)
+        // What the client sends before it has read that arrives before the answer to this.
+        write(.ping(HTTP2PingData(withInteger: 0), ack: false), on: .rootStream)
+        handlerContext?.flush()
+        if streams.isEmpty { deadline = min(deadline, context.now &+ Self.announcementTime) }
+    }
+
+    /// GOAWAY with the highest id of all and NO_ERROR (RFC 9113 §6.8).
+    static let graceGoAway = ByteBuffer(
+        bytes: [0, 0, 8, 0x07, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0])
+    static let announcementTime: UInt64 = 1_000_000_000
+
+    func finishAnnouncement() {
+        guard phase == .announced else { return }
+        phase = .draining
+        goAway(.noError)
+        closeIfDone()
+    }
+
+    func closeIfDone() {
+        guard phase == .draining, streams.isEmpty, let handlerContext else { return }
+        phase = .lingering
+        deadline = context.now &+ HTTP1DownstreamHandler.lingerTime
+        handlerContext.flush()
+        handlerContext.close(mode: .output, promise: nil)
+    }
+
+    func deadlineExpired(now: UInt64) {
+        guard streams.isEmpty else {
+            deadline = .max
+            return
+        }
+        switch phase {
+        case .open:
+            // Idle for too long.
+            phase = .draining
+            goAway(.noError)
+            closeIfDone()
+        case .announced: finishAnnouncement()
+        case .draining, .lingering, .closed: closeNow()
+        }
+    }
+
+    func drain() {
+        // A client that has said goodbye itself knows already.
+        if phase == .announced { finishAnnouncement() } else { announceEnd() }
+    }
+
+    func closeNow() {
+        guard phase != .closed else { return }
+        phase = .closed
+        handlerContext?.flush()
+        handlerContext?.close(promise: nil)
+    }
+}
