@@ -47,7 +47,7 @@ extension HTTP2DownstreamHandler {
     func finished(_ stream: HTTP2Stream) {
         forget(stream)
         stream.rest()
-        if phase != .closed, resting.count < 8 { resting.append(stream) } else { stream.close() }
+        if phase != .closed, resting.count < 8 { resting.append(stream) } else { stream.discard() }
         afterStream()
     }
 

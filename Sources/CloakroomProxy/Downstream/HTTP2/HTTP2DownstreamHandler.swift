@@ -196,7 +196,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         streamIDs = []
         queue = []
         touched = []
-        for stream in open + resting { stream.close() }
+        for stream in open { stream.close() }
+        for stream in resting { stream.discard() }
         resting = []
         handlerContext.fireChannelInactive()
     }

@@ -65,8 +65,6 @@ final class HTTP2Stream: LoopMember {
 
     /// Up to so many bytes of an answer wait for room in the client's window before the upstream is paused.
     static let outboundLimit = 16_384
-    /// The room that a client gets for a body that the upstream takes, in bytes.
-    private static let bodyWindow = 262_144
 
     /// Whether there is something to send.
     var hasOutput: Bool { !hasEnded && !isClosed && (outboundBytes > 0 || isAnswered) }
@@ -279,6 +277,12 @@ final class HTTP2Stream: LoopMember {
         deadline = .max
         context.remove(self)
         held = ByteBuffer()
+    }
+
+    /// It is kept no longer: lets go of the exchange, which holds it in turn.
+    func discard() {
+        exchange?.clientGone()
+        exchange = nil
     }
 
     // MARK: - Deadlines

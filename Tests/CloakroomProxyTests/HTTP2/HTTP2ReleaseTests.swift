@@ -1,0 +1,50 @@
+import CloakroomCore
+import CloakroomTelemetry
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("What an HTTP/2 connection leaves behind")
+struct HTTP2ReleaseTests {
+    @Test("Streams that have served their requests are let go of, at once or with their connection")
+    func released() throws {
+        var settings = TelemetrySettings()
+        settings.isAccessLogEnabled = false
+        let telemetry = GatewayTelemetry(settings: settings)
+        defer { telemetry.shutdown() }
+        let plan = GatewayPlan(listeners: [], upstreams: [], routes: [], accounts: AccountsPlan(upstream: nil))
+        let tables = try GatewayTables(
+            plan: plan, sessions: FakeSessions(), ownEndpoints: FakeEndpoints(), telemetry: telemetry, tracer: nil)
+        let channel = EmbeddedChannel()
+        let context = LoopContext(eventLoop: channel.embeddedEventLoop, tables: tables, loopCount: 1)
+        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        try DownstreamPipeline.addHTTP2(ClientConnection(channel: channel, context: context, isTLS: false))
+        let handler = try channel.pipeline.syncOperations.handler(type: HTTP2DownstreamHandler.self)
+
+        // More at a time than are kept for later.
+        var bytes = HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes
+        let ids = Array(stride(from: UInt32(1), to: 25, by: 2))
+        for id in ids { bytes += HTTP2WireFrame.headers(id, .get("/nowhere")).bytes }
+        try channel.writeInbound(ByteBuffer(bytes: bytes))
+        #expect(handler.streams.count == ids.count)
+        let gone = handler.streams.map { Weak($0, $0.exchange) }
+        channel.embeddedEventLoop.run()
+        #expect(handler.streams.isEmpty)
+        #expect(gone.filter { $0.exchange == nil }.count == ids.count - handler.resting.count)
+
+        _ = try channel.finish(acceptAlreadyClosed: true)
+        #expect(gone.allSatisfy { $0.stream == nil && $0.exchange == nil })
+    }
+
+    private final class Weak {
+        weak var stream: HTTP2Stream?
+        weak var exchange: Exchange?
+
+        init(_ stream: HTTP2Stream, _ exchange: Exchange?) {
+            self.stream = stream
+            self.exchange = exchange
+        }
+    }
+}
