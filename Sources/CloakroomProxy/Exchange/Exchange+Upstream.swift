@@ -48,7 +48,8 @@ extension Exchange {
         }
         if machine.state == .sent(.complete) {
             connection.finishRequest()
-            expectResponse()
+            // Sending may have failed, and all be over or begun anew.
+            if machine.state == .sent(.complete), upstream == connection { expectResponse() }
         } else {
             downstream?.setDeadline(sentAt &+ bodyIdle)
             // A client that waits for 100 (Continue) sends nothing until the upstream has seen the head.
@@ -64,9 +65,12 @@ extension Exchange {
 
     /// An interim answer came.
     func upstreamInformational(_ head: borrowing ResponseHead) {
-        guard case .sent = machine.state, protocolVersion != .http1_0 else { return }
-        downstream?.writeInformational(head)
-        downstream?.flush()
+        // Nobody is owed one: a client that does not keep up is spared them, so that they do not pile up.
+        guard case .sent = machine.state, protocolVersion != .http1_0, let downstream, downstream.isWritable else {
+            return
+        }
+        downstream.writeInformational(head)
+        downstream.flush()
     }
 
     /// The answer's head came.

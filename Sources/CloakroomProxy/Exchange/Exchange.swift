@@ -134,7 +134,7 @@ final class Exchange: Equatable {
             } else {
                 upstream?.writeBody(bytes)
             }
-            if machine.state == .sent(.open) { downstream?.setDeadline(context.now &+ bodyIdle) }
+            if silenceDeadline == nil { downstream?.setDeadline(context.now &+ bodyIdle) }
         case .tunnelling, .tunnelEnding:
             hasClientBytes = true
             toUpstream.advance(over: bytes)

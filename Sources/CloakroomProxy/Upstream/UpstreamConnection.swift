@@ -173,6 +173,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
 
     func handlerRemoved(context handlerContext: ChannelHandlerContext) {
         self.handlerContext = nil
+        context.remove(self)
     }
 
     func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
@@ -295,7 +296,9 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
             _ = try BodyFraming.of(head, isToHead: isToHead)
             let marks = context.tables.responsePolicy.mark(&head)
             guard head.status != 101 else { return try switchProtocol(marks, exchange) }
-            exchange.upstreamInformational(head)
+            // A copy: what is sent on may call back in here.
+            let interim = head
+            exchange.upstreamInformational(interim)
             return
         }
         // To a client that asked by CONNECT, any success would be a tunnel that stands (RFC 8441 §5).
@@ -314,7 +317,8 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         reading = .tunnel
         persists = false
         try? channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
-        exchange.upstreamSwitched(head)
+        let answer = head
+        exchange.upstreamSwitched(answer)
     }
 
     /// The answer is complete: the connection is free again, if it is at a message boundary on both sides.

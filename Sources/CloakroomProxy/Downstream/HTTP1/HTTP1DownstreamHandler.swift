@@ -42,7 +42,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     /// Whether an upstream's answer has been written, and nothing of it sent.
     var isHeadUnsent = false
     var isReading = false
-    private var isPaused = false
+    private(set) var isPaused = false
     /// In a tunnel: whether the client sends no more, and nobody has been told yet.
     private var isInputClosed = false
     /// In a tunnel: whether the client sends no more.
@@ -109,6 +109,10 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     func channelWritabilityChanged(context handlerContext: ChannelHandlerContext) {
         context.beginEvent()
         exchange?.downstreamWritabilityChanged(isWritable: channel.isWritable)
+        if channel.isWritable, reading == .head, inbound.readableBytes > 0 {
+            if exchange?.isActive == false, !parser.isInHead { waitForRequest() }
+            read()
+        }
         handlerContext.fireChannelWritabilityChanged()
     }
 
@@ -151,7 +155,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         while step() {}
         if inbound.readableBytes == 0 { inbound = ByteBuffer() }
         exchange?.flushUpstream()
-        let isFull = inbound.readableBytes > Self.inboundLimit && reading != .head
+        let isFull = inbound.readableBytes > Self.inboundLimit && (reading != .head || !channel.isWritable)
         if isFull != isPaused, reading != .closed {
             isPaused = isFull
             try? channel.syncOptions?.setOption(.autoRead, value: !isFull)
@@ -163,7 +167,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         guard let exchange else { return false }
         switch reading {
         case .head:
-            guard inbound.readableBytes > 0 else { return false }
+            // A client that does not take its answers gets no more of them.
+            guard inbound.readableBytes > 0, channel.isWritable else { return false }
             return readHead(exchange)
         case .body:
             return readBody(exchange)
@@ -262,6 +267,10 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     func waitForRequest() {
         reading = .head
         discarded = 0
+        guard channel.isWritable else {
+            deadline = context.now &+ context.timeouts.bodyIdle
+            return
+        }
         deadline = context.now &+ (inbound.readableBytes > 0 ? context.timeouts.header : context.timeouts.keepAlive)
     }
 
@@ -302,7 +311,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         guard let exchange else { return }
         if exchange.isActive {
             exchange.deadlineExpired(now: now)
-        } else if reading == .head, parser.isInHead || inbound.readableBytes > 0 {
+        } else if reading == .head, channel.isWritable, parser.isInHead || inbound.readableBytes > 0 {
             deadline = .max
             persists = false
             exchange.refuseSlowHead(now: now)

@@ -48,6 +48,7 @@ extension HTTP2Stream: ExchangeDownstream {
     }
 
     func writeInformational(_ head: borrowing ResponseHead) {
+        guard connection?.channel.isWritable == true else { return }
         var fields = HTTP2ResponseFields(status: head.status)
         fields.add(head)
         connection?.write(fields.headers, on: id, endsStream: false)

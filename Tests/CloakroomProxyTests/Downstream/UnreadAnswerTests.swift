@@ -1,0 +1,85 @@
+import CloakroomCore
+import CloakroomTelemetry
+import NIOCore
+import NIOEmbedded
+import NIOHTTP2
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("A client that asks and does not take the answers", .serialized)
+struct UnreadAnswerTests {
+    /// A client's connection without a socket, whose other end reads when the test says so.
+    private final class Connection {
+        let channel = EmbeddedChannel()
+        let context: LoopContext
+        private let telemetry: GatewayTelemetry
+
+        init() throws {
+            var settings = TelemetrySettings()
+            settings.isAccessLogEnabled = false
+            telemetry = GatewayTelemetry(settings: settings)
+            let plan = GatewayPlan(listeners: [], upstreams: [], routes: [], accounts: AccountsPlan(upstream: nil))
+            let tables = try GatewayTables(
+                plan: plan, sessions: FakeSessions(), ownEndpoints: FakeEndpoints(), telemetry: telemetry, tracer: nil)
+            context = LoopContext(eventLoop: channel.embeddedEventLoop, tables: tables, loopCount: 1)
+            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        }
+
+        var client: ClientConnection { ClientConnection(channel: channel, context: context, isTLS: false) }
+
+        func setReads(_ reads: Bool) {
+            channel.isWritable = reads
+            channel.pipeline.fireChannelWritabilityChanged()
+        }
+
+        /// All that was sent since the last time.
+        func sent() throws -> String {
+            var text = ""
+            while let bytes = try channel.readOutbound(as: ByteBuffer.self) { text += String(buffer: bytes) }
+            return text
+        }
+
+        deinit { telemetry.shutdown() }
+    }
+
+    private static let request = "GET /nowhere HTTP/1.1\r\nHost: a.test\r\n\r\n"
+
+    @Test("Pipelined requests wait for room for their answers, and not for ever (RFC 9112 §9.3.2)")
+    func pipelined() throws {
+        let connection = try Connection()
+        let handler = HTTP1DownstreamHandler(connection.client)
+        try connection.channel.pipeline.syncOperations.addHandler(handler)
+        connection.setReads(false)
+        try connection.channel.writeInbound(ByteBuffer(string: String(repeating: Self.request, count: 3)))
+        #expect(try connection.sent().isEmpty)
+        connection.setReads(true)
+        #expect(try connection.sent().split(separator: "HTTP/1.1 404").count == 3)
+        connection.setReads(false)
+        // Beyond what is buffered, nothing more is read.
+        try connection.channel.writeInbound(ByteBuffer(string: String(repeating: Self.request, count: 3_000)))
+        #expect(handler.isPaused)
+        handler.deadlineExpired(now: handler.deadline)
+        #expect(try connection.sent().isEmpty)
+        #expect(!connection.channel.isActive)
+    }
+
+    @Test("In HTTP/2 answers without a body are bounded by their number (RFC 9113 §10.5)")
+    func bodiless() throws {
+        let connection = try Connection()
+        try DownstreamPipeline.addHTTP2(connection.client)
+        try connection.channel.writeInbound(
+            ByteBuffer(bytes: HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes))
+        connection.setReads(false)
+        // Until its answer is out, a request counts against the limit of streams, whether or not it holds a window.
+        var count = 0
+        for id in stride(from: UInt32(1), to: 1_001, by: 2) where connection.channel.isActive {
+            let head = HTTP2Fields.request("HEAD", "/nowhere")
+            try connection.channel.writeInbound(ByteBuffer(bytes: HTTP2WireFrame.headers(id, head).bytes))
+            connection.channel.embeddedEventLoop.run()
+            count += 1
+        }
+        #expect((100...102).contains(count), "\(count)")
+        #expect(!connection.channel.isActive)
+    }
+}
