@@ -172,7 +172,7 @@ class Connection:
         if not self.unsent:
             return False
         try:
-            count = self.socket.send(memoryview(self.unsent)[:65_536])
+            count = self.socket.send(bytes(self.unsent[:65_536]))
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
             return False
         except OSError as error:

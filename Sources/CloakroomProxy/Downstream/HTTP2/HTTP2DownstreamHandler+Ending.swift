@@ -84,11 +84,6 @@ extension HTTP2DownstreamHandler {
         closeNow()
     }
 
-    /// A small piece was sent because the client gave no more room.
-    func countSmallPiece(_ size: Int) {
-        if size < Self.smallPiece { glitch() }
-    }
-
     /// Closes a connection whose client has been told in GOAWAY that it broke the rules.
     func handleBrokenConnection() {
         guard let code = watch.fatalCode, phase != .closed else { return }

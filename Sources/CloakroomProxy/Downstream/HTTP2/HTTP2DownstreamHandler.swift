@@ -71,8 +71,9 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     static let turn = 16_384
     /// About the most bytes of bodies that are sent before others on the event loop have their turn.
     static let flushLimit = 262_144
-    /// Pieces below this size count as the client's doing where it gave no more room.
-    static let smallPiece = 256
+    /// Room that is given in pieces below this size, in bytes, to a stream that waits for it counts as a glitch: what is left
+    /// over at the end of a window is mostly larger.
+    static let smallPiece = 16
 
     /// The handler that does the frames. The fields of requests are checked here, so not there.
     func makeFrameHandler() -> NIOHTTP2Handler {

@@ -214,8 +214,6 @@ final class HTTP2Stream: LoopMember {
                 guard var rest = outbound.popFirst(), let front = rest.readSlice(length: room) else { break }
                 piece = front
                 outbound.prepend(rest)
-                // Not where only its turn is over.
-                if room == sendWindow { connection.countSmallPiece(room) }
             } else {
                 _ = outbound.popFirst()
             }
