@@ -1,4 +1,4 @@
-import CloakroomCore
+public import CloakroomCore
 
 /// What a command about a configuration prints, and how it ends.
 public struct Report: Sendable, Equatable {
@@ -30,7 +30,15 @@ public struct Report: Sendable, Equatable {
 extension Report {
     /// `check-config`: every mistake on a line of its own, or one line that says that there is none.
     public static func checkConfig(_ sources: ConfigSources) -> Report {
+        checkConfig(sources) { _ in [] }
+    }
+
+    /// The same, and what `trial` finds in a plan that is right as far as its values can tell.
+    /// - Parameter trial: Gives a sentence for each mistake.
+    public static func checkConfig(_ sources: ConfigSources, trial: (GatewayPlan) -> [String]) -> Report {
         on(sources) { config in
+            let mistakes = trial(config.plan)
+            guard mistakes.isEmpty else { return Report(lines: mistakes, exitCode: 1) }
             let routes = count(config.plan.routes.count, "route")
             let upstreams = count(config.plan.upstreams.count, "upstream")
             return Report(lines: ["\(sources.file ?? "configuration"): ok (\(routes), \(upstreams))"])

@@ -1,7 +1,6 @@
 import ArgumentParser
 import CloakroomConfig
 import CloakroomProxy
-import Foundation
 
 /// `cloakroom check-config`: everything that `serve` would refuse, all at once.
 struct CheckConfig: ParsableCommand {
@@ -12,15 +11,7 @@ struct CheckConfig: ParsableCommand {
     @OptionGroup var options: ConfigOptions
 
     func run() throws {
-        let sources = options.sources
-        if let loaded = try? loadConfig(sources) {
-            let mistakes = TLSFiles.mistakes(in: loaded.plan)
-            guard mistakes.isEmpty else {
-                try FileHandle.standardOutput.write(contentsOf: Data(mistakes.map { $0 + "\n" }.joined().utf8))
-                throw ExitCode(1)
-            }
-        }
-        try Report.checkConfig(sources).finish()
+        try Report.checkConfig(options.sources, trial: TLSFiles.mistakes(in:)).finish()
     }
 }
 

@@ -35,7 +35,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     private var initialWindow = 65_535
     var lastStreamID = HTTP2StreamID.rootStream
     var requestCount = 0
-    var glitches = GlitchBudget()
+    /// How much of what a well-meaning client seldom does is put up with: tiny windows, errors.
+    var glitches = WindowBudget(limit: 2_000)
     var isFlushDue = false
     /// Streams that are reset with NO_ERROR as soon as their answer is sent.
     var lateResets: [HTTP2StreamID] = []

@@ -36,7 +36,6 @@ extension HTTP2Stream: ExchangeDownstream {
 
     func writeSwitch(_ head: borrowing ResponseHead) {
         // What stands for 101 there (RFC 8441 §5).
-        isTunnel = true
         var fields = HTTP2ResponseFields(status: 200)
         fields.add(head, except: "sec-websocket-accept")
         connection?.write(fields.headers, on: id, endsStream: false)

@@ -49,7 +49,6 @@ final class HTTP2Stream: LoopMember {
     var isQueued = false
     /// Whether it was handed body since the upstream was last flushed.
     var isTouched = false
-    var isTunnel = false
 
     var memberIndex = -1
     var deadline = UInt64.max
@@ -84,7 +83,6 @@ final class HTTP2Stream: LoopMember {
         isAnswered = false
         hasEnded = false
         isClosed = false
-        isTunnel = false
         consumed = 0
         missing = nil
         trailers = nil
@@ -237,7 +235,7 @@ final class HTTP2Stream: LoopMember {
         if let exchange, exchange.isActive {
             if isWritable { exchange.downstreamWritabilityChanged(isWritable: true) }
             // A slow client is not one that stalls.
-            if sent > 0, !isTunnel, exchange.silenceDeadline == nil {
+            if sent > 0, exchange.silenceDeadline == nil {
                 deadline = context.now &+ context.timeouts.bodyIdle
             }
         } else if !hasEnded {
