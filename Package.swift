@@ -42,6 +42,7 @@ let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hum
 let deque: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
 let package = Package(
@@ -66,6 +67,7 @@ let package = Package(
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
     ],
     targets: [
@@ -74,15 +76,15 @@ let package = Package(
         room("CloakroomCore", ["CloakroomWire", nioCore]),
         // What stands on it. These rooms meet in Core's protocols and do not import each other.
         room("CloakroomTelemetry", ["CloakroomCore", nioCore, nioConcurrency, log, metrics, tracing, lifecycle]),
-        room("CloakroomSessions", ["CloakroomCore", crypto]),
-        room("CloakroomIdentity", ["CloakroomCore", nioCore, nioHTTP1, nioPosix, nioSSL, asyncHTTPClient]),
+        room("CloakroomSessions", ["CloakroomCore", crypto, grdb, nioCore, nioPosix, nioSSL, log]),
+        room("CloakroomIdentity", ["CloakroomCore", nioCore, nioHTTP1, nioPosix, nioSSL, asyncHTTPClient, crypto]),
         room(
             "CloakroomProxy",
             [
                 "CloakroomCore", "CloakroomWire", "CloakroomTelemetry",
                 nioCore, nioPosix, nioTLS, nioSSL, nioHTTP2, nioHPACK, x509, asn1, deque, log, tracing, lifecycle,
             ]),
-        room("CloakroomAdmin", ["CloakroomTelemetry", hummingbird, httpTypes, lifecycle, log, nioCore]),
+        room("CloakroomAdmin", ["CloakroomCore", "CloakroomTelemetry", hummingbird, httpTypes, lifecycle, log, nioCore]),
         room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, yams]),
         // The upstream that the gateway was made for, to try it and to test it.
         room("MockAPI", [hummingbird, httpTypes, nioCore, lifecycle, crypto, log]),
@@ -101,7 +103,16 @@ let package = Package(
         tests("CloakroomWire", [nioCore]),
         tests("CloakroomCore", ["CloakroomWire", nioCore]),
         tests("CloakroomTelemetry", ["CloakroomCore", nioCore, metrics, tracing, log]),
-        tests("CloakroomSessions", ["CloakroomCore"]),
+        tests(
+            "CloakroomSessions",
+            ["CloakroomCore", crypto, grdb, nioCore, nioEmbedded, nioPosix, nioSSL, x509, asn1, log]),
+        // The simulation of renewals: many replicas, one store, one upstream, and whatever can go wrong between them.
+        .target(
+            name: "RenewalSimulation", dependencies: ["CloakroomCore"], path: "Tests/Simulation/RenewalSimulation",
+            swiftSettings: settings),
+        .testTarget(
+            name: "RenewalSimulationTests", dependencies: ["CloakroomCore", "RenewalSimulation"],
+            path: "Tests/Simulation/RenewalSimulationTests", swiftSettings: settings),
         tests("CloakroomIdentity", ["CloakroomCore", "MockAPI", asyncHTTPClient, nioCore, nioPosix]),
         tests(
             "CloakroomProxy",

@@ -8,6 +8,9 @@
   endurance.py chaos         a minute of load with faults between gateway and upstream
   endurance.py upgrade       a second process takes over the port under load
   endurance.py drain         SIGTERM under load
+  endurance.py renewal       200 clients on one session whose access token lives for 2 seconds
+  endurance.py replicas      two gateways and one Redis: sign-out, kill -9, restarts, an outage
+  endurance.py durability    kill -9 in the middle of 1,000 sign-ins, sessions in SQLite
   endurance.py all           one after the other; ends with 1 if a statement does not hold
 
 Everything is on loopback, on free ports, and ended by process id when the script ends. Standard library only.
@@ -20,7 +23,7 @@ import time
 
 import rig as rigs
 from rig import Failure
-from trials import bodies, chaos, crowd, drain, slowloris, upgrade, zerowindow
+from trials import bodies, chaos, crowd, drain, durability, renewal, replicas, slowloris, upgrade, zerowindow
 from trials.stage import Stage, Verdict, raise_file_limit
 
 TRIALS = {
@@ -31,6 +34,9 @@ TRIALS = {
     "chaos": chaos.run,
     "upgrade": upgrade.run,
     "drain": drain.run,
+    "renewal": renewal.run,
+    "replicas": replicas.run,
+    "durability": durability.run,
 }
 
 
@@ -45,6 +51,8 @@ def arguments():
     parser.add_argument("--heads", type=int, default=1_000, help="slow heads at a time; default: %(default)s")
     parser.add_argument("--streams", type=int, default=1_000, help="shut HTTP/2 streams; default: %(default)s")
     parser.add_argument("--chaos-seconds", type=int, default=60, help="length of the chaos; default: %(default)s")
+    parser.add_argument("--renewal-seconds", type=int, default=60, help="length of renewal; default: %(default)s")
+    parser.add_argument("--sign-ins", type=int, default=1_000, help="for durability; default: %(default)s")
     parser.add_argument("--clients", type=int, default=48, help="clients that make load; default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="of the faults; default: %(default)s")
     options = parser.parse_args()
@@ -55,6 +63,8 @@ def arguments():
         "heads": (1, 10_000),
         "streams": (20, 20_000),
         "chaos_seconds": (5, 3_600),
+        "renewal_seconds": (5, 3_600),
+        "sign_ins": (100, 100_000),
         "clients": (4, 64),
     }
     for name, (least, most) in bounds.items():

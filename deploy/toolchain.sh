@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks that a Swift toolchain is there that can build this package, and says what to do if not.
+# Checks that a Swift toolchain is there that can build this package, and says what to do if not. Installs the one
+# library that the build needs besides. To be called from the top of the repository.
 set -euo pipefail
 
 wanted_major=6
@@ -20,3 +21,6 @@ minor=${BASH_REMATCH[2]}
 if ((major < wanted_major || (major == wanted_major && minor < wanted_minor))); then
     advise "this is Swift $major.$minor, which is too old"
 fi
+
+# The store for one machine stands on the system's SQLite.
+[[ -e /usr/include/sqlite3.h ]] || deploy/packages.sh libsqlite3-dev

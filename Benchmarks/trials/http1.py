@@ -41,12 +41,13 @@ class Client:
     def __exit__(self, *_):
         self.socket.close()
 
-    def send(self, method, target, body=None, length=None):
-        """Sends a request. A body is an iterable of pieces: with a length, or chunked without one."""
+    def send(self, method, target, body=None, length=None, fields=""):
+        """Sends a request. A body is an iterable of pieces: with a length, or chunked without one. `fields` are whole
+        field lines with their line ends."""
         framing = ""
         if body is not None:
             framing = "Transfer-Encoding: chunked\r\n" if length is None else f"Content-Length: {length}\r\n"
-        head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n".encode()
+        head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\n{fields}{framing}\r\n".encode()
         try:
             self.socket.sendall(head)
             for piece in body or ():
@@ -127,8 +128,8 @@ class Client:
     def body(self):
         return b"".join(self.pieces())
 
-    def get(self, target):
-        self.send("GET", target)
+    def get(self, target, fields=""):
+        self.send("GET", target, fields=fields)
         self.receive()
         return self.body()
 

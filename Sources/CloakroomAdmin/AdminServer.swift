@@ -4,8 +4,8 @@ public import Logging
 import NIOCore
 public import ServiceLifecycle
 
-/// The listener for operators and scrapers: `/live`, `/ready` and `/metrics`, read-only. It is separate from the
-/// gateway's own listeners and belongs on loopback or a monitoring network.
+/// The listener for operators and scrapers: `/live`, `/ready` and `/metrics`, read-only, and `POST /sessions/revoke` for
+/// who has the token. It is separate from the gateway's own listeners and belongs on loopback or a monitoring network.
 public struct AdminServer: Service {
     private let host: String
     private let port: Int
@@ -18,17 +18,19 @@ public struct AdminServer: Service {
     ///   - port: 0 picks a free one.
     ///   - registry: what `/metrics` shows.
     ///   - probes: what `/ready` asks; all must hold.
+    ///   - revocation: what `/sessions/revoke` does; without it there is no such page.
     ///   - logger: for the listener's own affairs.
     ///   - onBound: is told the port once connections are accepted.
     public init(
-        host: String, port: Int, registry: PrometheusRegistry, probes: [ReadinessProbe], logger: Logger,
+        host: String, port: Int, registry: PrometheusRegistry, probes: [ReadinessProbe],
+        revocation: SessionRevocation? = nil, logger: Logger,
         onBound: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) {
         self.host = host
         self.port = port
         self.logger = logger
         self.onBound = onBound
-        responder = AdminResponder(registry: registry, probes: probes)
+        responder = AdminResponder(registry: registry, probes: probes, revocation: revocation, logger: logger)
     }
 
     /// Serves until graceful shutdown.

@@ -52,8 +52,8 @@ public func loadConfig(_ sources: ConfigSources) throws(ConfigProblems) -> Loade
     let plan = GatewayPlan(from: reading.root)
     var unknown = UnknownKeys(reading)
     unknown.complain()
-    for key in reading.missing where !unknown.meant.contains(key) {
-        reading.add(Mistake("is missing", "write it"), key: key, origin: .fallback)
+    for (key, mistake) in reading.missing where !unknown.meant.contains(key) {
+        reading.add(mistake, key: key, origin: .fallback)
     }
     guard reading.problems.isEmpty, let plan else { throw ConfigProblems(reading.problems) }
     return LoadedConfig(plan: plan, values: reading.values, knownKeys: reading.trace.keys)

@@ -7,6 +7,7 @@ public enum KnownField: UInt8, Sendable, CaseIterable {
     case via, forwarded, xForwardedFor, xForwardedProto, xForwardedHost, xForwardedPort, xForwardedServer, xRealIP
     case xRequestID, traceparent, tracestate
     case maxForwards, date, cacheControl, vary, contentType, http2Settings
+    case origin, secFetchSite, userAgent
 
     /// The name in lower case; empty for ``other``.
     public var text: String {
@@ -45,6 +46,9 @@ public enum KnownField: UInt8, Sendable, CaseIterable {
         case .vary: "vary"
         case .contentType: "content-type"
         case .http2Settings: "http2-settings"
+        case .origin: "origin"
+        case .secFetchSite: "sec-fetch-site"
+        case .userAgent: "user-agent"
         }
     }
 }

@@ -13,44 +13,15 @@ import Testing
 
 @Suite("Admin server")
 struct AdminServerTests {
-    struct DidNotStart: Error {}
-
-    /// Serves while `body` runs, then shuts down gracefully and waits for the end.
     private func serving(
         _ registry: PrometheusRegistry = PrometheusRegistry(), _ probes: [ReadinessProbe] = [],
         _ body: @Sendable (_ address: String) async throws -> Void
     ) async throws {
-        let (ports, bound) = AsyncStream.makeStream(of: Int.self)
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let server = AdminServer(
-            host: "127.0.0.1", port: 0, registry: registry, probes: probes, logger: logger,
-            onBound: { bound.yield($0) })
-        let group = ServiceGroup(configuration: .init(services: [server], logger: logger))
-        try await withThrowingTaskGroup(of: Void.self) { tasks in
-            tasks.addTask {
-                defer { bound.finish() }
-                try await group.run()
-            }
-            guard let port = await ports.first(where: { _ in true }) else { throw DidNotStart() }
-            do {
-                try await body("http://127.0.0.1:\(port)")
-            } catch {
-                await group.triggerGracefulShutdown()
-                throw error
-            }
-            await group.triggerGracefulShutdown()
-            try await tasks.waitForAll()
-        }
+        try await ServedAdmin.run(registry, probes, body)
     }
 
     private func send(_ method: HTTPMethod, _ url: String) async throws -> (HTTPClientResponse, Data) {
-        var request = HTTPClientRequest(url: url)
-        request.method = method
-        // The server is asked to shut down right after, and should not find idle connections.
-        request.headers.add(name: "connection", value: "close")
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
-        let body = try await response.body.collect(upTo: 1 << 20)
-        return (response, Data(body.readableBytesView))
+        try await ServedAdmin.send(method, url)
     }
 
     @Test("/live answers 200, whatever the checks say")

@@ -35,6 +35,12 @@ import Testing
         #expect(plan.listeners[0].tls?.minimumVersion == .tls13)
         #expect(plan.listeners[0].tls?.certificate.certificateFile == folder.path + "/tls.crt")
         #expect(plan.admin == nil)
+        #expect(
+            plan.crossSite
+                == CrossSitePlan(
+                    trustedOrigins: ["https://a.test", "http://b.test:3000"],
+                    requiredField: .init(name: "X-CSRF", value: "1"), corsOrigins: ["https://[::1]:8443"],
+                    corsMaxAge: .zero))
         #expect(plan.upstreams[0].preserveHost == false)
         #expect(plan.upstreams[0].apiToken?.header == "X-Key")
         #expect(
@@ -59,11 +65,21 @@ import Testing
                         certificateFile: folder.path + "/tls.crt", keyFile: folder.path + "/tls.key"),
                     serverName: "api.example.com"))
         #expect(plan.upstreams[0].resolveInterval == .seconds(5))
-        #expect(plan.accounts == AccountsPlan(prefix: "/me", upstream: 0, messages: [.unauthorized: "No."]))
+        #expect(
+            plan.accounts
+                == AccountsPlan(prefix: "/me", upstream: 0, messages: [.unauthorized: "No."], isThrottled: false))
         #expect(
             plan.session
                 == SessionPlan(
-                    idleTimeout: .seconds(60), absoluteTimeout: .seconds(120), maxSessions: 7,
+                    store: .valkey, idleTimeout: .seconds(60), absoluteTimeout: .seconds(120), maxSessions: 7,
+                    secrets: [Secret(Self.secret)], localSessions: 9,
+                    sqlite: SQLitePlan(path: folder.path + "/sessions.sqlite"),
+                    valkey: ValkeyPlan(
+                        addresses: [HostAndPort(host: "one", port: 26379), HostAndPort(host: "::1", port: 26379)],
+                        sentinelPrimary: "main", user: "gateway", password: Secret("p"),
+                        sentinelPassword: Secret("s"),
+                        tls: UpstreamTLSPlan(caFile: folder.path + "/tls.crt", serverName: "valkey.test"),
+                        prefix: "a:b", timeout: .seconds(1)),
                     cookie: CookiePlan(name: "__Host-s", sameSite: .lax)))
         #expect(plan.limits == LimitsPlan(head: 2_048, fields: 10, target: 1_024, body: 0, connections: 5))
         #expect(plan.timeouts.drain == .seconds(7))
@@ -176,11 +192,13 @@ import Testing
                 == "/nowhere/c.yaml: there is no file \"/nowhere/c.yaml\" (create it, or correct the path)")
     }
 
+    static let secret = "0123456789abcdef0123456789abcdef"
+
     static let everything = """
         listeners:
           - address: "[::]:8443"
             tls: { certificateFile: tls.crt, keyFile: tls.key, minimumVersion: 1.3 }
-        admin: { enabled: false }
+        admin: { enabled: false, token: 0123456789abcdef }
         upstreams:
           api:
             targets: ["http://one:9000", "http://[::1]:9000/", "https://two", "HTTPS://two:444", "unix:/run/a b@c.sock"]
@@ -198,9 +216,25 @@ import Testing
               idleTimeout: 1h30m
               requestsPerConnection: 100
               connectionLifetime: 0s
-        accounts: { prefix: /me, upstream: api, messages: { unauthorized: "No." } }
+        accounts: { prefix: /me, upstream: api, throttle: false, messages: { unauthorized: "No." } }
+        csrf:
+          trustedOrigins: ["HTTPS://A.test:443", "http://b.test:3000"]
+          requireHeader: { name: X-CSRF, value: 1 }
+        cors: { origins: ["https://[::1]:8443"], maxAge: 0s }
         session:
-          store: memory
+          store: Valkey
+          secrets: [\(secret)]
+          localSessions: 9
+          sqlite: { path: sessions.sqlite }
+          valkey:
+            addresses: ["one:26379", "[::1]:26379"]
+            sentinelPrimary: main
+            user: gateway
+            password: p
+            sentinelPassword: s
+            tls: { caFile: tls.crt, serverName: valkey.test }
+            prefix: a:b
+            timeout: 1s
           idleTimeout: 1m
           absoluteTimeout: 2m
           maxSessions: 7

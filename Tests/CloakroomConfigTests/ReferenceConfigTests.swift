@@ -28,17 +28,23 @@ import Testing
     @Test func nothingStandsInTheReferenceConfigurationThatIsNoKey() throws {
         // All commented keys at once, but for those that exclude each other or need files.
         let excluded = [
-            "tls:", "certificateFile:", "keyFile:", "minimumVersion:", "valueFile:", "name: __Host-",
-            "moreCertificates:", "- certificateFile:", "cipherSuites:", "clientCertificates:", "caFile:", "mode:",
-            "serverName:",
+            "tls:", "valueFile:", "name: __Host-", "token:", "tokenFile:", "secrets:", "secretsFile:", "passwordFile:",
+            "sentinelPasswordFile:",
         ]
+        // What stands below an excluded section is excluded with it.
+        var section: Int?
         let yaml = try String(contentsOfFile: file, encoding: .utf8).split(
             separator: "\n", omittingEmptySubsequences: false
         ).map { line in
             let text = line.drop { $0 == " " }
-            guard text.hasPrefix("#"), !text.hasPrefix("# "), text != "#",
-                !excluded.contains(where: text.dropFirst().hasPrefix)
-            else { return String(line) }
+            guard text.hasPrefix("#"), !text.hasPrefix("# "), text != "#" else { return String(line) }
+            let indent = line.count - text.count
+            if let section, indent > section { return String(line) }
+            section = nil
+            guard !excluded.contains(where: text.dropFirst().hasPrefix) else {
+                if text.hasSuffix(":") { section = indent }
+                return String(line)
+            }
             return String(line.prefix { $0 == " " }) + text.dropFirst()
         }.joined(separator: "\n")
         #expect(try ConfigFolder(yaml).mistakes() == [])

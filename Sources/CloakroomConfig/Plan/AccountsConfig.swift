@@ -4,6 +4,7 @@ import CloakroomCore
 ///
 /// - `prefix`: the path they stand under; default `/auth`.
 /// - `upstream`: the upstream that signs people in; by default the only one that has `signIn`.
+/// - `throttle`: whether attempts to sign in are throttled; default `true`.
 /// - `messages`: sentences for people by code; none by default.
 struct AccountsConfig {
     let plan: AccountsPlan
@@ -13,7 +14,9 @@ struct AccountsConfig {
     init(from scope: ConfigScope, upstreams: UpstreamsConfig) {
         let prefix = scope.value("prefix", as: Self.prefix, default: AccountsPlan().prefix)
         let (upstream, isClear) = Self.upstream(scope, upstreams)
-        plan = AccountsPlan(prefix: prefix, upstream: upstream, messages: scope.messages())
+        let isThrottled = scope.value("throttle", as: .flag, default: AccountsPlan().isThrottled)
+        plan = AccountsPlan(
+            prefix: prefix, upstream: upstream, messages: scope.messages(), isThrottled: isThrottled)
         self.isClear = isClear
     }
 

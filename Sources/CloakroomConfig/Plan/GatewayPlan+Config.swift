@@ -13,6 +13,7 @@ extension GatewayPlan {
         let upstreams = UpstreamsConfig(from: root)
         let accounts = AccountsConfig(from: root.always("accounts"), upstreams: upstreams)
         let session = SessionPlan(from: root.always("session"))
+        let crossSite = CrossSitePlan(from: root)
         let routes = root.items("routes").map { RouteConfig(from: $0, upstreams: upstreams) }
         let limits = LimitsPlan(from: root.always("limits"))
         let timeouts = TimeoutsPlan(from: root.always("timeouts"))
@@ -28,9 +29,9 @@ extension GatewayPlan {
         guard root.reading.problems.isEmpty, root.reading.missing.isEmpty else { return nil }
         self.init(
             listeners: listeners.compactMap(\.plan), admin: admin.plan, upstreams: upstreams.plans,
-            routes: routes.compactMap(\.route), accounts: accounts.plan, session: session, limits: limits,
-            timeouts: timeouts, trustedPeers: trustedPeers.map(\.range), logging: logging, tracing: tracing,
-            eventLoops: eventLoops)
+            routes: routes.compactMap(\.route), accounts: accounts.plan, session: session,
+            crossSite: crossSite, limits: limits, timeouts: timeouts, trustedPeers: trustedPeers.map(\.range),
+            logging: logging, tracing: tracing, eventLoops: eventLoops)
     }
 }
 

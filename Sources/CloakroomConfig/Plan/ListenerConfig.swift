@@ -46,6 +46,7 @@ struct ListenerConfig {
 ///
 /// - `enabled`: default `true`.
 /// - `address`: host and port; default `127.0.0.1:9464`.
+/// - `token` or `tokenFile`: what ends sessions; 16 bytes of visible ASCII or more. Default: none.
 struct AdminConfig {
     let scope: ConfigScope
     let plan: AdminPlan?
@@ -53,7 +54,9 @@ struct AdminConfig {
     init(from scope: ConfigScope) {
         self.scope = scope
         let isEnabled = scope.value("enabled", as: .flag, default: true)
-        let plan = AdminPlan(address: scope.value("address", as: .listening, default: AdminPlan().address))
+        let plan = AdminPlan(
+            address: scope.value("address", as: .listening, default: AdminPlan().address),
+            token: scope.secret("token", as: .operatorToken, isRequired: false))
         self.plan = isEnabled ? plan : nil
     }
 }

@@ -3,10 +3,12 @@ import CloakroomCore
 extension SessionPlan {
     /// `session`.
     ///
-    /// - `store`: `memory`.
+    /// - `store`: `memory` (default), `sqlite` or `valkey`.
     /// - `idleTimeout`: 1s to 30d; default 15m.
     /// - `absoluteTimeout`: 1s to 30d, not less than `idleTimeout`; default 8h.
     /// - `maxSessions`: 1 to 100,000,000; default 1,000,000.
+    /// - `localSessions`: 1 to 100,000,000; default 100,000.
+    /// - `secrets` or `secretsFile`: 1 to 8, of 32 bytes or more each. Required for stores other than `memory`.
     init(from scope: ConfigScope) {
         let defaults = SessionPlan()
         let lifetime = ValueFormat<Duration>.duration(.seconds(1) ... .seconds(30 * 86_400))
@@ -24,16 +26,42 @@ extension SessionPlan {
         self.init(
             store: store, idleTimeout: idle, absoluteTimeout: absolute,
             maxSessions: scope.value("maxSessions", as: .integer(1...100_000_000), default: defaults.maxSessions),
+            secrets: Self.secrets(scope, for: store),
+            localSessions: scope.value("localSessions", as: .integer(1...100_000_000), default: defaults.localSessions),
+            sqlite: SQLitePlan(from: scope.always("sqlite"), isUsed: store == .sqlite),
+            valkey: ValkeyPlan(from: scope.always("valkey"), isUsed: store == .valkey),
             cookie: CookiePlan(from: scope.always("cookie")))
     }
 
     private static let storeFormat = ValueFormat<Store>(
         parse: { text throws(Mistake) in
-            guard !["sqlite", "valkey", "redis"].contains(text) else {
-                throw Mistake("the store \(text) is not supported yet", "write memory")
+            guard text.lowercased() != "redis" else {
+                throw Mistake("there is one kind of store for Valkey and Redis", "write valkey")
             }
             return try ValueFormat<Store>.choice().parse(text)
         }, render: { $0.rawValue })
+
+    /// The gateway's secrets, the newest first.
+    private static func secrets(_ scope: ConfigScope, for store: Store) -> [Secret] {
+        let secrets = scope.secrets("secrets", as: .gatewaySecret)
+        guard let secrets, !secrets.isEmpty else {
+            if store != .memory, !scope.isBroken("secrets"), !scope.isBroken("secretsFile"), !scope.isBroken("store") {
+                scope.reading.noteMissing(
+                    scope.path + ["secrets"],
+                    Mistake(
+                        "is missing: the store \(store.rawValue) seals sessions",
+                        "\(ValueFormat<Secret>.gatewaySecretExample), or name a file that holds it in secretsFile"))
+            }
+            return []
+        }
+        if secrets.count > 8 {
+            scope.complain(Mistake("holds \(secrets.count) secrets", "keep the newest 8 or fewer"), at: "secrets")
+        }
+        for index in secrets.indices where secrets[..<index].contains(secrets[index]) {
+            scope.complain(Mistake("stands twice", "keep one of them"), item: index, of: "secrets")
+        }
+        return secrets
+    }
 }
 
 extension CookiePlan {

@@ -12,8 +12,9 @@ final class ConfigReading {
     /// The values read so far, in the order of reading.
     private(set) var values: [EffectiveValue] = []
     private(set) var problems: [ConfigProblem] = []
-    /// Keys that are required and stand nowhere. Whether that is worth saying depends on what was misspelled.
-    private(set) var missing: [[String]] = []
+    /// Keys that are required and stand nowhere, and what to say of it. Whether that is worth saying depends on what was
+    /// misspelled.
+    private(set) var missing: [(key: [String], mistake: Mistake)] = []
     /// Keys whose value is broken, so that nothing below them is worth a second complaint.
     private(set) var broken: Set<[String]> = []
 
@@ -28,7 +29,7 @@ final class ConfigReading {
         flags = FlagsProvider(sources.overrides)
         environment = EnvironmentVariablesProvider(
             environmentVariables: sources.environment,
-            secretsSpecifier: .dynamic { name, _ in name.hasSuffix("_VALUE") }
+            secretsSpecifier: .dynamic { name, _ in SecretFilesProvider.isSecret(variable: name) }
         ).prefixKeys(with: ConfigKey([EnvironmentNames.prefix]))
         let file = TreeProvider(tree: tree)
         let secrets = SecretFilesProvider(reader: ConfigReader(providers: [flags, environment, file]), folder: folder)
@@ -115,8 +116,8 @@ final class ConfigReading {
         values.append(EffectiveValue(key: path.joined(separator: "."), value: rendered, origin: describe(origin(path))))
     }
 
-    func noteMissing(_ path: [String]) {
-        missing.append(path)
+    func noteMissing(_ path: [String], _ mistake: Mistake = Mistake("is missing", "write it")) {
+        missing.append((path, mistake))
     }
 
     /// Where the value of a key was given.

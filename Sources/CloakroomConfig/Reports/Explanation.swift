@@ -98,6 +98,9 @@ extension OwnEndpoint {
         case .signIn: "sign in"
         case .whoAmI: "who am I"
         case .signOut: "sign out"
+        case .listSessions: "list one's own sessions"
+        case .endOtherSessions: "end one's other sessions"
+        case .endSession: "end one of one's sessions"
         }
     }
 }

@@ -14,7 +14,10 @@ extension Report {
                 ]
             }
             if plan.accounts.upstream != nil {
-                rows.append(["(own)", "POST,GET,DELETE", plan.accounts.prefix, "-", "-", "-"])
+                let prefix = plan.accounts.prefix
+                rows.append(["(own)", "POST,GET,DELETE", prefix, "-", "-", "-"])
+                rows.append(["(own)", "GET,DELETE", prefix + "/sessions", "-", "-", "-"])
+                rows.append(["(own)", "DELETE", prefix + "/sessions/{id}", "-", "-", "-"])
             }
             return Report(lines: Table.lines(rows))
         }

@@ -30,26 +30,3 @@ extension APIToken {
             return name
         }, render: { $0 })
 }
-
-extension ConfigScope {
-    /// A secret, which stands in the key itself or in the file that its twin names; not in both within one layer.
-    func secret<Value>(_ name: String, as format: ValueFormat<Value>) -> Value? {
-        let twin = SecretFilesProvider.twin(of: name)
-        _ = optional(twin, as: .text)
-        let value = optional(name, as: format, isSecret: true)
-        for layer in [Layer.flags, .environment, .file] {
-            guard reading.isGiven(path + [name], in: layer), reading.isGiven(path + [twin], in: layer) else { continue }
-            let origin: Origin? =
-                switch layer {
-                case .flags: .flag
-                case .environment: .environment(reading.variable(path + [twin]))
-                case .secretFiles, .file: reading.tree[path + [twin]].map { .file($0.value) }
-                }
-            reading.add(
-                Mistake("stands beside \(name)", "keep one of the two"), key: path + [twin], origin: origin ?? .fallback
-            )
-        }
-        if isPresent, !isGiven(name), !isGiven(twin) { reading.noteMissing(path + [name]) }
-        return value
-    }
-}

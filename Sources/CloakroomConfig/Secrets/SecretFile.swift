@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// A file that holds one secret, with or without a line break at its end.
+/// A file that holds one secret, with or without a line break at its end, or several, one a line.
 enum SecretFile {
     /// Larger than any secret.
     private static let maximumBytes = 65_536
@@ -8,17 +8,33 @@ enum SecretFile {
     /// Reads the secret.
     /// - Throws: ``Mistake`` if the file is missing, unreadable, empty, too large or not UTF-8.
     static func read(_ path: String) throws(Mistake) -> String {
+        var text = try contents(path)
+        if text.hasSuffix("\r\n") || text.hasSuffix("\n") { text.removeLast() }
+        guard !text.isEmpty else {
+            throw Mistake("\(Printable.quoted(path)) is empty", "put the secret into it")
+        }
+        return text
+    }
+
+    /// Reads several secrets, one a line. Blank lines count for nothing.
+    /// - Throws: ``Mistake`` as ``read(_:)`` does.
+    static func readLines(_ path: String) throws(Mistake) -> [String] {
+        let lines = try contents(path).split { $0 == "\n" || $0 == "\r\n" }
+            .filter { !$0.allSatisfy(\.isWhitespace) }
+        guard !lines.isEmpty else {
+            throw Mistake("\(Printable.quoted(path)) is empty", "put the secrets into it, one a line, the newest first")
+        }
+        return lines.map(String.init)
+    }
+
+    private static func contents(_ path: String) throws(Mistake) -> String {
         let bytes = try PathInConfig.contents(of: path)
         guard bytes.count <= maximumBytes else {
             throw Mistake(
                 "\(Printable.quoted(path)) is too large for a secret", "name a file that holds the secret only")
         }
-        guard var text = String(validating: bytes, as: UTF8.self) else {
+        guard let text = String(validating: bytes, as: UTF8.self) else {
             throw Mistake("\(Printable.quoted(path)) is not text in UTF-8", "name a file that holds the secret only")
-        }
-        if text.hasSuffix("\r\n") || text.hasSuffix("\n") { text.removeLast() }
-        guard !text.isEmpty else {
-            throw Mistake("\(Printable.quoted(path)) is empty", "put the secret into it")
         }
         return text
     }

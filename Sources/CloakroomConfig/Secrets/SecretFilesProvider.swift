@@ -14,9 +14,19 @@ struct SecretFilesProvider: FixedProvider {
     /// The key that names a secret's file.
     static func twin(of name: String) -> String { name + "File" }
 
+    private static let secrets: Set<[String]> = [
+        ["admin", "token"], ["session", "secrets"], ["session", "valkey", "password"],
+        ["session", "valkey", "sentinelPassword"],
+    ]
+
     /// Whether a key is a secret that may stand in a file.
     static func isSecret(_ path: [String]) -> Bool {
-        path.suffix(2) == ["apiToken", "value"]
+        path.suffix(2) == ["apiToken", "value"] || secrets.contains(path)
+    }
+
+    /// Whether an environment variable holds a secret.
+    static func isSecret(variable name: String) -> Bool {
+        ["_VALUE", "_TOKEN", "_SECRETS", "_PASSWORD"].contains(where: name.hasSuffix)
     }
 
     func value(forKey key: AbsoluteConfigKey, type: ConfigType) throws -> LookupResult {
@@ -28,7 +38,9 @@ struct SecretFilesProvider: FixedProvider {
             return LookupResult(encodedKey: key.description, value: nil)
         }
         let file = PathInConfig.resolve(path, in: folder)
-        return LookupResult(
-            encodedKey: file, value: ConfigValue(.string(try SecretFile.read(file)), isSecret: true))
+        let content: ConfigContent =
+            type == .stringArray
+            ? .stringArray(try SecretFile.readLines(file)) : .string(try SecretFile.read(file))
+        return LookupResult(encodedKey: file, value: ConfigValue(content, isSecret: true))
     }
 }

@@ -29,7 +29,9 @@ struct TreeProvider: FixedProvider {
         case (.stringArray, .list(let count)):
             return .stringArray(try (0..<count).map { index throws(Mistake) in try item(index, of: path) })
         case (.stringArray, .scalar(let text)):
-            throw Mistake("expects a list", "write [\(Printable.escaped(text))]")
+            // A secret is not repeated.
+            let example = SecretFilesProvider.isSecret(path) ? "one, another" : Printable.escaped(text)
+            throw Mistake("expects a list", "write [\(example)]")
         case (.stringArray, .section): throw Mistake("expects a list, not keys", "write [one, another]")
         case (_, .scalar(let text)): return .string(text)
         case (_, .list): throw Mistake("expects one value, not a list", "write a single value")

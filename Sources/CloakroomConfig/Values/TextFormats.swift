@@ -83,21 +83,6 @@ extension ValueFormat where Value == PathPattern {
     }
 }
 
-extension ValueFormat where Value == Secret {
-    /// The value of a field that must not be seen: visible ASCII. What is wrong with it is told without repeating it.
-    static let fieldValue = ValueFormat { text throws(Mistake) in
-        guard !text.isEmpty else { throw Mistake("is empty", "write the secret, or name a file that holds it") }
-        guard text.utf8.allSatisfy({ $0 == 0x20 || (0x21...0x7e).contains($0) }), text.utf8.first != 0x20,
-            text.utf8.last != 0x20
-        else {
-            throw Mistake(
-                "holds characters that cannot stand in a header field",
-                "use visible ASCII; a file may end with one line break")
-        }
-        return Secret(text)
-    }
-}
-
 extension Mistake {
     /// The pattern's own words, which bring their suggestion along.
     init(pattern error: PathPatternError) {

@@ -4,35 +4,57 @@ public enum AuthDecision: Sendable, Equatable {
     case forward(UpstreamPermit)
     /// Answer 401; the upstream sees nothing of it.
     case unauthorized(UnauthorizedReason)
+    /// Send it to the upstream, and have the session's tokens renewed meanwhile: they are good for a while yet.
+    case forwardAndRenew(UpstreamPermit, Session)
+    /// The session's tokens have ended: have them renewed, then decide again.
+    case renew(Session)
     /// The local table cannot tell: load the session, then decide again.
     case loadSession
 
     /// Decides about a request for a route. The path, the headers and the client have no say in it.
     /// - Parameters:
     ///   - routeIndex: The route's index in its table.
+    ///   - now: When the request came.
     ///   - lookup: What is known of the session; not asked for where the route has no use for one.
     public static func decide(
-        _ route: Route, at routeIndex: Int, session lookup: @autoclosure () -> SessionLookup
+        _ route: Route, at routeIndex: Int, now: Timestamp, session lookup: @autoclosure () -> SessionLookup
     ) -> AuthDecision {
-        decide(route.access, at: routeIndex, session: lookup())
+        decide(route.access, at: routeIndex, now: now, session: lookup())
     }
 
     /// The same for a route of which only its rules are at hand.
     public static func decide(
-        _ route: RouteAccess, at routeIndex: Int, session lookup: @autoclosure () -> SessionLookup
+        _ route: RouteAccess, at routeIndex: Int, now: Timestamp, session lookup: @autoclosure () -> SessionLookup
     ) -> AuthDecision {
         guard route.usesSession else {
             return .forward(UpstreamPermit(route: routeIndex, inject: route.inject, session: nil))
         }
         switch lookup() {
         case .live(let session):
-            return .forward(UpstreamPermit(route: routeIndex, inject: route.inject, session: session))
+            let permit = UpstreamPermit(route: routeIndex, inject: route.inject, session: session)
+            // Only who sends the access token needs a good one.
+            guard route.inject.contains(.bearer) else { return .forward(permit) }
+            return switch session.renewal.need(at: now) {
+            case .none: .forward(permit)
+            case .soon: .forwardAndRenew(permit, session)
+            case .now: .renew(session)
+            }
         case .none(let reason):
             guard !route.requiresAuthorization else { return .unauthorized(reason) }
             return .forward(UpstreamPermit(route: routeIndex, inject: route.inject, session: nil))
         case .unknown:
             return .loadSession
         }
+    }
+}
+
+extension AuthDecision {
+    /// Leave for a request whose session has just been renewed. It goes on with what there is, however long that lasts:
+    /// otherwise an upstream whose tokens end at once would keep it for ever.
+    public static func permit(
+        _ route: RouteAccess, at routeIndex: Int, renewed session: Session
+    ) -> UpstreamPermit {
+        UpstreamPermit(route: routeIndex, inject: route.inject, session: session)
     }
 }
 
@@ -75,7 +97,7 @@ public struct UpstreamPermit: Sendable, Equatable {
 
     /// The value of `Authorization` to set; `nil` where none is to be set.
     public var authorization: Secret? {
-        inject.contains(.bearer) ? session?.tokens.authorization : nil
+        inject.contains(.bearer) ? session?.authorization : nil
     }
 
     /// Whether the upstream's API token is to be set.
@@ -84,11 +106,32 @@ public struct UpstreamPermit: Sendable, Equatable {
     /// Whether there is a session behind it.
     public var hasSession: Bool { session != nil }
 
-    /// A keyed hash that stands for the session in logs.
-    public var sessionHash: UInt64? { session?.logHash }
+    /// The name of the session, for logs.
+    public var sessionID: SessionID? { session?.id }
+
+    /// When the session ends at the latest; `nil` without one.
+    public var sessionEnd: Timestamp? { session?.expiresAt }
+
+    /// The session whose access token is sent; `nil` where none is.
+    public var bearerSession: Session? { inject.contains(.bearer) ? session : nil }
 
     /// Same route, same session.
     public static func == (left: UpstreamPermit, right: UpstreamPermit) -> Bool {
         left.route == right.route && left.inject == right.inject && left.session === right.session
+    }
+}
+
+extension AuthDecision {
+    /// Sessions are the same only if they are one object.
+    public static func == (left: AuthDecision, right: AuthDecision) -> Bool {
+        switch (left, right) {
+        case (.forward(let one), .forward(let other)): one == other
+        case (.unauthorized(let one), .unauthorized(let other)): one == other
+        case (.forwardAndRenew(let one, let session), .forwardAndRenew(let other, let another)):
+            one == other && session === another
+        case (.renew(let one), .renew(let other)): one === other
+        case (.loadSession, .loadSession): true
+        default: false
+        }
     }
 }

@@ -56,16 +56,24 @@ enum HopByHop {
         }
     }
 
-    /// `Content-Length` cannot be named away: the body behind the head would be taken for the next message.
     private static func markNamed(_ fields: inout [FieldIndex], _ bytes: Span<UInt8>) {
         for index in fields.indices where fields[index].name == .connection {
             var tokens = ListTokens(fields[index].valueRange)
             while let token = tokens.next(bytes) {
                 for other in fields.indices
-                where fields[other].name != .contentLength && Ascii.equals(bytes, token, fields[other].nameRange) {
+                where canBeNamed(fields[other].name) && Ascii.equals(bytes, token, fields[other].nameRange) {
                     fields[other].isDropped = true
                 }
             }
+        }
+    }
+
+    /// Without `Content-Length`, the body behind the head would be taken for the next message. Without the two others, a
+    /// request from another site would look like one that no browser sent.
+    private static func canBeNamed(_ field: KnownField) -> Bool {
+        switch field {
+        case .contentLength, .origin, .secFetchSite: false
+        default: true
         }
     }
 

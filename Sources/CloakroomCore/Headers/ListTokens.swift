@@ -32,6 +32,12 @@ enum Ascii {
         }
     }
 
+    /// - Parameter text: In lower case.
+    static func hasPrefix(_ bytes: Span<UInt8>, _ range: ByteRange, _ text: StaticString) -> Bool {
+        guard range.count >= text.utf8CodeUnitCount else { return false }
+        return equals(bytes, ByteRange(start: range.start, count: text.utf8CodeUnitCount), text)
+    }
+
     static func equals(_ bytes: Span<UInt8>, _ left: ByteRange, _ right: ByteRange) -> Bool {
         guard left.count == right.count else { return false }
         for offset in 0..<left.count where lower(bytes[left.start + offset]) != lower(bytes[right.start + offset]) {
@@ -40,7 +46,7 @@ enum Ascii {
         return true
     }
 
-    private static func lower(_ byte: UInt8) -> UInt8 {
+    static func lower(_ byte: UInt8) -> UInt8 {
         byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
     }
 }

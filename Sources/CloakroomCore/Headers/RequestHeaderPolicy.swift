@@ -37,6 +37,10 @@ public final class RequestHeaderPolicy: Sendable {
         public var maxForwards = MaxForwards.absent
         /// Where a trusted peer's `X-Request-Id` stands, if there is one and it is fit to be passed on.
         public var requestID: ByteRange?
+        /// Where `Origin` stands (RFC 6454 §7).
+        public var origin = SingleField.absent
+        /// Where `Sec-Fetch-Site` stands (Fetch Metadata Request Headers §2.4).
+        public var fetchSite = SingleField.absent
 
         /// Marks of a request that says nothing special.
         public init() {}
@@ -119,6 +123,12 @@ public final class RequestHeaderPolicy: Sendable {
             case .expect:
                 let isKnown = marks.expectation != .unknown && Ascii.equals(bytes, field.valueRange, "100-continue")
                 marks.expectation = isKnown ? .continue : .unknown
+            case .origin:
+                marks.origin.see(field.valueRange)
+                if stripped.contains(bytes, field.nameRange) { head.fields[index].isDropped = true }
+            case .secFetchSite:
+                marks.fetchSite.see(field.valueRange)
+                if stripped.contains(bytes, field.nameRange) { head.fields[index].isDropped = true }
             case .other:
                 let isStripped =
                     isTrusted

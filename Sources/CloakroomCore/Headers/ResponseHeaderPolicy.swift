@@ -4,6 +4,8 @@ import NIOCore
 /// Which fields of a response go back to the client. Immutable.
 public final class ResponseHeaderPolicy: Sendable {
     private let cookie: SessionCookie
+    /// What other origins may read is said here, so the upstream's word on it ends.
+    private let dropsAccessControl: Bool
 
     /// What marking a response's fields told about it.
     public struct Marks: Sendable, Equatable {
@@ -28,8 +30,11 @@ public final class ResponseHeaderPolicy: Sendable {
     }
 
     /// Makes the policy.
-    public init(cookie: SessionCookie) {
+    /// - Parameter answersCORS: Whether the gateway says itself which other origins may read answers: two such fields would
+    ///   be none to a browser.
+    public init(cookie: SessionCookie, answersCORS: Bool = false) {
         self.cookie = cookie
+        self.dropsAccessControl = answersCORS
     }
 
     /// Marks the fields that end here: hop-by-hop ones, and any attempt to set or clear our cookie.
@@ -57,6 +62,8 @@ public final class ResponseHeaderPolicy: Sendable {
                 if cookie.isSet(by: bytes.extracting(field.valueRange.start..<field.valueRange.end)) {
                     head.fields[index].isDropped = true
                 }
+            case .other where dropsAccessControl:
+                if Ascii.hasPrefix(bytes, field.nameRange, "access-control-") { head.fields[index].isDropped = true }
             default: continue
             }
         }

@@ -20,6 +20,11 @@ public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomRe
         canonicalBytes = Array(Self.normalised(composed.lowercased()).utf8)
     }
 
+    /// Takes a name that was brought into its one spelling before.
+    public init(canonicalBytes: [UInt8]) {
+        self.canonicalBytes = canonicalBytes
+    }
+
     /// A keyed hash of the name.
     public func hash(under key: KeyedHash) -> UInt64 {
         key.hash(canonicalBytes)

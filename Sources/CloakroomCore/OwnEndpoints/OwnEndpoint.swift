@@ -6,6 +6,12 @@ public enum OwnEndpoint: Sendable, Hashable, CaseIterable {
     case whoAmI
     /// `DELETE` of the accounts prefix.
     case signOut
+    /// `GET` of `sessions` under the accounts prefix.
+    case listSessions
+    /// `DELETE` of `sessions` under the accounts prefix.
+    case endOtherSessions
+    /// `DELETE` of `sessions/{id}` under the accounts prefix.
+    case endSession
 
     /// The largest request body that the endpoint reads, in bytes.
     public var bodyLimit: Int {
@@ -32,6 +38,10 @@ public struct RequestOrigin: Sendable, Equatable {
 public struct OwnRequest: Sendable {
     /// Which endpoint.
     public var endpoint: OwnEndpoint
+    /// What stands behind the last slash of the path, where the endpoint has a name there.
+    public var name: String?
+    /// The value of `User-Agent`; `nil` if there was none.
+    public var userAgent: String?
     /// The ticket in the request's cookie, if there was exactly one that is well formed.
     public var ticket: SessionTicket?
     /// The value of `Authorization`; `nil` if there was none.
@@ -49,11 +59,14 @@ public struct OwnRequest: Sendable {
 
     /// Makes a request.
     public init(
-        endpoint: OwnEndpoint, ticket: SessionTicket? = nil, authorization: Secret? = nil, contentType: String? = nil,
+        endpoint: OwnEndpoint, name: String? = nil, userAgent: String? = nil, ticket: SessionTicket? = nil,
+        authorization: Secret? = nil, contentType: String? = nil,
         body: Secret = Secret(bytes: []), traceparent: String? = nil, now: Timestamp,
         origin: RequestOrigin = RequestOrigin()
     ) {
         self.endpoint = endpoint
+        self.name = name
+        self.userAgent = userAgent
         self.ticket = ticket
         self.authorization = authorization
         self.contentType = contentType

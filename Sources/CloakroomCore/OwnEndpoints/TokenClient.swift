@@ -4,6 +4,13 @@ public protocol TokenClient: Sendable {
     /// - Parameter traceparent: The trace context that the calls carry; `nil` for none.
     func signIn(_ credentials: Credentials, traceparent: String?, now: Timestamp) async throws(TokenClientError)
         -> SignedIn
+    /// Exchanges a refresh token for new tokens. An answer without a refresh token leaves the one that there is.
+    /// - Throws: ``TokenClientError``; of kind `rejected` only where the upstream refused for good (400 or 401).
+    func renew(_ tokens: SessionTokens, traceparent: String?, now: Timestamp) async throws(TokenClientError)
+        -> SessionTokens
+    /// Fetches the user's data.
+    /// - Returns: A JSON object in UTF-8; `nil` where the upstream has no such call.
+    func user(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) -> [UInt8]?
     /// Makes the tokens void at the upstream. Does nothing where the upstream has no such call or there is no refresh
     /// token.
     func revoke(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError)
@@ -41,6 +48,8 @@ public struct TokenClientError: Error, Sendable, Equatable {
     public enum Call: String, Sendable, Hashable {
         /// The exchange of credentials for tokens.
         case signIn = "sign_in"
+        /// The exchange of a refresh token for new tokens.
+        case renew
         /// Fetching the user.
         case user
         /// Making tokens void.
@@ -71,16 +80,38 @@ public enum AccountEvent: Sendable, Equatable {
         case invalid
         /// The upstream was not there, or made no sense.
         case upstreamError = "upstream_error"
+        /// There were too many attempts before it.
+        case throttled
         /// There was no room for the session, or the store was not there.
         case storeError = "store_error"
     }
 
     /// Somebody tried to sign in. The hash stands for the account; `nil` where no account could be read.
     case signIn(outcome: SignInOutcome, accountHash: UInt64?, duration: Duration)
+    /// How a renewal went.
+    public enum RenewalResult: String, Sendable, Hashable, CaseIterable {
+        /// There are new tokens.
+        case success
+        /// Another replica had renewed them already.
+        case coalesced
+        /// The upstream refused for good: the session is over.
+        case rejected
+        /// The upstream or the store was not there; the session stays.
+        case transient
+        /// Another replica held the lease for too long.
+        case leaseTimeout = "lease_timeout"
+    }
+
     /// Somebody signed out.
-    case signOut(sessionHash: UInt64)
+    case signOut(SessionID)
+    /// Somebody ended other sessions of theirs.
+    case signOutOthers([SessionID], by: SessionID)
+    /// An operator ended sessions.
+    case revoked([SessionID])
     /// The upstream could not be told that tokens are void.
-    case revokeFailed(sessionHash: UInt64)
+    case revokeFailed(SessionID)
+    /// Tokens were to be renewed.
+    case renewal(RenewalResult, SessionID, duration: Duration)
 }
 
 /// Is told what happens to accounts. Must not wait.

@@ -12,6 +12,8 @@ public struct GatewayPlan: Sendable, Equatable {
     public var accounts: AccountsPlan
     /// Sessions and their cookie.
     public var session: SessionPlan
+    /// Requests that other sites make browsers send.
+    public var crossSite: CrossSitePlan
     /// Sizes and numbers at which a request is refused.
     public var limits: LimitsPlan
     /// Times after which a wait is over.
@@ -29,6 +31,7 @@ public struct GatewayPlan: Sendable, Equatable {
     public init(
         listeners: [ListenerPlan], admin: AdminPlan? = nil, upstreams: [UpstreamPlan], routes: [Route],
         accounts: AccountsPlan = AccountsPlan(), session: SessionPlan = SessionPlan(),
+        crossSite: CrossSitePlan = CrossSitePlan(),
         limits: LimitsPlan = LimitsPlan(), timeouts: TimeoutsPlan = TimeoutsPlan(),
         trustedPeers: [AddressRange] = [], logging: LoggingPlan = LoggingPlan(),
         tracing: TracingPlan = TracingPlan(), eventLoops: Int? = nil
@@ -39,6 +42,7 @@ public struct GatewayPlan: Sendable, Equatable {
         self.routes = routes
         self.accounts = accounts
         self.session = session
+        self.crossSite = crossSite
         self.limits = limits
         self.timeouts = timeouts
         self.trustedPeers = trustedPeers
@@ -87,9 +91,12 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
 public struct AdminPlan: Sendable, Equatable {
     /// Where it listens. Loopback unless somebody decides otherwise.
     public var address: HostAndPort
+    /// What an operator shows to end sessions (`Authorization: Bearer`); `nil` switches that off.
+    public var token: Secret?
 
     /// Makes an admin plan.
-    public init(address: HostAndPort = HostAndPort(host: "127.0.0.1", port: 9464)) {
+    public init(address: HostAndPort = HostAndPort(host: "127.0.0.1", port: 9464), token: Secret? = nil) {
         self.address = address
+        self.token = token
     }
 }

@@ -4,6 +4,10 @@ public struct SessionPlan: Sendable, Equatable {
     public enum Store: String, Sendable, Hashable, CaseIterable {
         /// In this process: gone when it ends.
         case memory
+        /// In a file of this machine: survives the process.
+        case sqlite
+        /// In a Valkey or Redis server that several gateways share.
+        case valkey
     }
 
     /// Where sessions are kept.
@@ -14,6 +18,15 @@ public struct SessionPlan: Sendable, Equatable {
     public var absoluteTimeout: Duration
     /// The most sessions at a time, 1...100,000,000; one more sign-in is answered with 503.
     public var maxSessions: Int
+    /// The gateway's secrets, the newest first: 32 bytes or more each. Sessions are sealed under the newest and opened
+    /// under any. At least one for stores that leave the process; at most 8.
+    public var secrets: [Secret]
+    /// The most opened sessions that are kept at hand where the store leaves the process, 1...100,000,000.
+    public var localSessions: Int
+    /// The store of kind `sqlite`.
+    public var sqlite: SQLitePlan
+    /// The store of kind `valkey`.
+    public var valkey: ValkeyPlan
     /// The cookie.
     public var cookie: CookiePlan
 
@@ -21,13 +34,65 @@ public struct SessionPlan: Sendable, Equatable {
     public init(
         store: Store = .memory, idleTimeout: Duration = .seconds(15 * 60),
         absoluteTimeout: Duration = .seconds(8 * 3_600), maxSessions: Int = 1_000_000,
-        cookie: CookiePlan = CookiePlan()
+        secrets: [Secret] = [], localSessions: Int = 100_000, sqlite: SQLitePlan = SQLitePlan(),
+        valkey: ValkeyPlan = ValkeyPlan(), cookie: CookiePlan = CookiePlan()
     ) {
         self.store = store
         self.idleTimeout = idleTimeout
         self.absoluteTimeout = absoluteTimeout
         self.maxSessions = maxSessions
+        self.secrets = secrets
+        self.localSessions = localSessions
+        self.sqlite = sqlite
+        self.valkey = valkey
         self.cookie = cookie
+    }
+}
+
+/// Sessions in a SQLite file.
+public struct SQLitePlan: Sendable, Equatable {
+    /// The file; made if it is not there. SQLite keeps two more beside it.
+    public var path: String
+
+    /// Makes a plan.
+    public init(path: String = "") {
+        self.path = path
+    }
+}
+
+/// Sessions in a Valkey or Redis server, version 6 or later.
+public struct ValkeyPlan: Sendable, Equatable {
+    /// The server, or the sentinels that know which one is the primary. At least one.
+    public var addresses: [HostAndPort]
+    /// The name under which the sentinels know the primary; `nil` where ``addresses`` is the server itself.
+    public var sentinelPrimary: String?
+    /// The ACL user; `nil` is the default user.
+    public var user: String?
+    /// The user's password; `nil` where the server wants none.
+    public var password: Secret?
+    /// The sentinels' password; `nil` where they want none.
+    public var sentinelPassword: Secret?
+    /// TLS with the server and the sentinels; `nil` is clear text. An empty plan trusts what the system trusts.
+    public var tls: UpstreamTLSPlan?
+    /// What all keys begin with: letters, digits, `:`, `-` and `_`.
+    public var prefix: String
+    /// After this a command has failed, 10 ms to 60 s.
+    public var timeout: Duration
+
+    /// Makes a plan.
+    public init(
+        addresses: [HostAndPort] = [], sentinelPrimary: String? = nil, user: String? = nil, password: Secret? = nil,
+        sentinelPassword: Secret? = nil, tls: UpstreamTLSPlan? = nil, prefix: String = "cloakroom",
+        timeout: Duration = .milliseconds(500)
+    ) {
+        self.addresses = addresses
+        self.sentinelPrimary = sentinelPrimary
+        self.user = user
+        self.password = password
+        self.sentinelPassword = sentinelPassword
+        self.tls = tls
+        self.prefix = prefix
+        self.timeout = timeout
     }
 }
 
@@ -64,11 +129,16 @@ public struct AccountsPlan: Sendable, Equatable {
     public var upstream: Int?
     /// Sentences for people, by the kind of failure.
     public var messages: [ProblemCode: String]
+    /// Whether attempts to sign in are throttled. Only load tests do without.
+    public var isThrottled: Bool
 
     /// Makes a plan of the endpoints.
-    public init(prefix: String = "/auth", upstream: Int? = 0, messages: [ProblemCode: String] = [:]) {
+    public init(
+        prefix: String = "/auth", upstream: Int? = 0, messages: [ProblemCode: String] = [:], isThrottled: Bool = true
+    ) {
         self.prefix = prefix
         self.upstream = upstream
         self.messages = messages
+        self.isThrottled = isThrottled
     }
 }

@@ -15,6 +15,8 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
 
     /// The request is malformed or ambiguous (400).
     case badRequest = "bad_request"
+    /// Another site made the browser send this, or a field is missing that keeps such requests out (403).
+    case crossSite = "cross_site"
     /// Nothing is served under this path (404).
     case notFound = "not_found"
     /// The path is served, but not with this method (405).
@@ -31,6 +33,8 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case expectationFailed = "expectation_failed"
     /// The e-mail address or the password cannot be right as it stands (422).
     case invalidInput = "invalid_input"
+    /// Too many attempts to sign in; try again later (429).
+    case throttled
     /// Too many header fields, or too large (431).
     case headerFieldsTooLarge = "header_fields_too_large"
     /// A transfer coding or a method that is not supported (501).
@@ -47,6 +51,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         switch self {
         case .badRequest: 400
         case .unauthorized: 401
+        case .crossSite: 403
         case .notFound: 404
         case .methodNotAllowed: 405
         case .requestTimeout: 408
@@ -55,6 +60,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .unsupportedMediaType: 415
         case .expectationFailed: 417
         case .invalidInput: 422
+        case .throttled: 429
         case .headerFieldsTooLarge: 431
         case .unknown: 500
         case .notImplemented: 501
@@ -73,6 +79,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .invalidResponse: "The service gave an answer that could not be understood."
         case .unknown: "Something went wrong."
         case .badRequest: "The request is malformed."
+        case .crossSite: "This request came from another site and was not carried out."
         case .notFound: "There is nothing here."
         case .methodNotAllowed: "This method is not allowed here."
         case .requestTimeout: "The request did not arrive in time."
@@ -81,6 +88,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .unsupportedMediaType: "Send JSON or a form."
         case .expectationFailed: "The expectation cannot be met."
         case .invalidInput: "Enter a valid email address and a password."
+        case .throttled: "Too many attempts. Try again later."
         case .headerFieldsTooLarge: "The header fields are too large."
         case .notImplemented: "This is not supported."
         case .overloaded: "The service is busy. Try again in a moment."

@@ -26,7 +26,7 @@ public struct ProblemDocument: Sendable, Equatable {
     }
 
     /// Appends a string in quotes, escaped as JSON wants it (RFC 8259 §7).
-    static func appendJSON(_ string: String, to text: inout String) {
+    public static func appendJSON(_ string: String, to text: inout String) {
         text += "\""
         for scalar in string.unicodeScalars {
             switch scalar {

@@ -61,10 +61,11 @@ public struct RouteTable: Sendable {
         guard accounts.upstream != nil, let prefix = try? PathPattern(accounts.prefix) else { return }
         for (offset, endpoint) in Self.ownEndpoints.enumerated() {
             for method in endpoint.methods {
-                set(target: Self.firstOwn - Int32(offset), for: method, at: prefix.segments)
+                set(target: Self.firstOwn - Int32(offset), for: method, at: prefix.segments + endpoint.segments)
             }
         }
         // What lies at and below the prefix is the gateway's too: a wide route must not lead to the upstream's token calls.
+        for path in Set(Self.ownEndpoints.map(\.segments)) { refuseOthers(prefix.segments + path) }
         reserve(prefix.segments)
     }
 
@@ -146,9 +147,12 @@ public struct RouteTable: Sendable {
         leaves[leaf].targets[methodIndex] = target
     }
 
-    private mutating func reserve(_ segments: [PathPattern.Segment]) {
+    private mutating func refuseOthers(_ segments: [PathPattern.Segment]) {
         let own = leafIndex(for: segments)
         leaves[own].targets = leaves[own].targets.map { $0 <= Self.firstOwn ? $0 : Self.refused }
+    }
+
+    private mutating func reserve(_ segments: [PathPattern.Segment]) {
         let leaf = leafIndex(for: segments + [.rest])
         leaves[leaf].targets = Array(repeating: Self.reserved, count: methods.count)
         let trailingSlash = leafIndex(for: segments + [.literal("")])
@@ -190,7 +194,17 @@ extension OwnEndpoint {
         switch self {
         case .signIn: ["POST"]
         case .whoAmI: ["GET", "HEAD"]
-        case .signOut: ["DELETE"]
+        case .signOut, .endOtherSessions, .endSession: ["DELETE"]
+        case .listSessions: ["GET", "HEAD"]
+        }
+    }
+
+    /// Where the endpoint stands under the accounts prefix.
+    var segments: [PathPattern.Segment] {
+        switch self {
+        case .signIn, .whoAmI, .signOut: []
+        case .listSessions, .endOtherSessions: [.literal("sessions")]
+        case .endSession: [.literal("sessions"), .parameter("id")]
         }
     }
 }

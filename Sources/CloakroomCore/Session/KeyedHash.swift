@@ -35,14 +35,6 @@ public struct KeyedHash: Sendable, CustomStringConvertible, CustomReflectable {
         return state.finish()
     }
 
-    /// Hashes the name of a session, for ``Session/logHash``.
-    public func hash(_ key: SessionKey) -> UInt64 {
-        var state = State(key0: key0, key1: key1)
-        for word in [key.word0, key.word1, key.word2, key.word3] { state.absorb(word) }
-        state.absorb(32 << 56)
-        return state.finish()
-    }
-
     /// Always `<redacted>`.
     public var description: String { "<redacted>" }
     /// Shows no child.

@@ -2,35 +2,61 @@ import Synchronization
 
 /// One signed-in user agent: who it is, its tokens, and how long it may go on.
 ///
-/// Immutable but for the time it was last used, so that every event loop may hold the same one.
+/// Immutable but for the time it was last used, so that every event loop may hold the same one. What the hot path needs
+/// lies open; the rest is packed into one row of bytes, for a process may keep a million of these.
 public final class Session: Sendable {
     /// The name under which the store keeps it.
     public let key: SessionKey
-    /// Who is signed in.
-    public let user: UserProfile
-    /// What the upstream gave for the credentials.
-    public let tokens: SessionTokens
+    /// The value of the `Authorization` field for upstreams: `Bearer`, a space, the access token.
+    public let authorization: Secret
     /// When the user signed in.
     public let createdAt: Timestamp
     /// When it ends at the latest.
     public let expiresAt: Timestamp
-    /// A keyed hash that stands for the session in logs.
-    public let logHash: UInt64
+    /// Counts the changes of the session's contents, from 1; who saves a change names the version that it changed.
+    public let version: UInt64
+    /// When its tokens are to be renewed.
+    public let renewal: RenewalTimes
+    private let obtainedAt: Timestamp
+    private let accessExpiresAt: Timestamp
+    private let packed: PackedSession
     private let lastUse: Atomic<Int64>
 
     /// Makes a session.
     public init(
-        key: SessionKey, user: UserProfile, tokens: SessionTokens, createdAt: Timestamp, expiresAt: Timestamp,
-        lastUsedAt: Timestamp, logHash: UInt64
+        key: SessionKey, user: UserProfile, tokens: SessionTokens, client: SessionClient = SessionClient(),
+        createdAt: Timestamp, expiresAt: Timestamp, lastUsedAt: Timestamp, version: UInt64 = 1
     ) {
         self.key = key
-        self.user = user
-        self.tokens = tokens
+        self.authorization = tokens.authorization
         self.createdAt = createdAt
         self.expiresAt = expiresAt
-        self.logHash = logHash
-        self.lastUse = Atomic(lastUsedAt.milliseconds)
+        self.version = version
+        renewal = RenewalTimes(tokens, spread: key.word3)
+        obtainedAt = tokens.obtainedAt
+        accessExpiresAt = tokens.accessExpiresAt ?? Timestamp(milliseconds: .max)
+        packed = PackedSession(refreshToken: tokens.refreshToken, user: user, client: client)
+        lastUse = Atomic(lastUsedAt.milliseconds)
     }
+
+    /// The name by which its user, logs and operators know it.
+    public var id: SessionID { key.id }
+
+    /// Who is signed in.
+    public var user: UserProfile { packed.user }
+
+    /// What the upstream gave.
+    public var tokens: SessionTokens {
+        SessionTokens(
+            authorization: authorization, refreshToken: packed.refreshToken,
+            accessExpiresAt: accessExpiresAt.milliseconds == .max ? nil : accessExpiresAt, obtainedAt: obtainedAt)
+    }
+
+    /// Where it was signed in from.
+    public var client: SessionClient { packed.client }
+
+    /// Whether there is a refresh token.
+    public var isRenewable: Bool { packed.hasRefreshToken }
 
     /// When it was last used, as exactly as ``touch(at:granularity:)`` keeps it.
     public var lastUsedAt: Timestamp {
@@ -45,19 +71,54 @@ public final class Session: Sendable {
         guard now.milliseconds &- last >= granularity.wholeMilliseconds, now.milliseconds > last else { return false }
         return lastUse.compareExchange(expected: last, desired: now.milliseconds, ordering: .relaxed).exchanged
     }
+
+    /// The same session with what was renewed, one version on.
+    public func renewed(with renewal: SessionRenewal, expiresAt: Timestamp? = nil) -> Session {
+        Session(
+            key: key, user: UserProfile(json: renewal.userJSON ?? user.json, account: user.account),
+            tokens: renewal.tokens ?? tokens, client: client, createdAt: createdAt,
+            expiresAt: expiresAt ?? self.expiresAt, lastUsedAt: lastUsedAt, version: version + 1)
+    }
+}
+
+/// The name by which its user, logs and operators know a session: a part of its ``SessionKey``. It opens nothing.
+public struct SessionID: Sendable, Hashable, CustomStringConvertible {
+    /// The first eight bytes of the key.
+    public let value: UInt64
+
+    /// Makes a name from its value.
+    public init(_ value: UInt64) {
+        self.value = value
+    }
+
+    /// Reads 16 hexadecimal digits in lower case.
+    /// - Returns: `nil` for anything else.
+    public init?(_ text: some StringProtocol) {
+        guard text.utf8.count == 16,
+            text.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }),
+            let value = UInt64(text, radix: 16)
+        else { return nil }
+        self.value = value
+    }
+
+    /// 16 hexadecimal digits.
+    public var description: String {
+        let digits = String(value, radix: 16)
+        return String(repeating: "0", count: 16 - digits.utf8.count) + digits
+    }
 }
 
 /// Who is signed in, as the upstream tells it. Personal, so printing or reflecting it says `<redacted>`.
 public struct UserProfile: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
     /// The upstream's JSON object, as it came; UTF-8. Given to the user themselves and to nobody else.
     public var json: [UInt8]
-    /// A keyed hash of the account, for logs and for finding a user's sessions.
-    public var accountHash: UInt64
+    /// The account that was signed in to: what a user's sessions have in common.
+    public var account: AccountName
 
     /// Makes a profile.
-    public init(json: [UInt8], accountHash: UInt64) {
+    public init(json: [UInt8], account: AccountName) {
         self.json = json
-        self.accountHash = accountHash
+        self.account = account
     }
 
     /// Always `<redacted>`.
@@ -74,11 +135,16 @@ public struct SessionTokens: Sendable, Equatable {
     public var refreshToken: Secret?
     /// When the access token ends; `nil` where nothing is known.
     public var accessExpiresAt: Timestamp?
+    /// When the upstream gave them.
+    public var obtainedAt: Timestamp
 
     /// Makes tokens.
-    public init(authorization: Secret, refreshToken: Secret? = nil, accessExpiresAt: Timestamp? = nil) {
+    public init(
+        authorization: Secret, refreshToken: Secret? = nil, accessExpiresAt: Timestamp? = nil, obtainedAt: Timestamp
+    ) {
         self.authorization = authorization
         self.refreshToken = refreshToken
         self.accessExpiresAt = accessExpiresAt
+        self.obtainedAt = obtainedAt
     }
 }

@@ -31,19 +31,170 @@ extension SessionTable {
 /// Keeps sessions. Every store passes the same contract tests.
 ///
 /// A store that cannot be reached throws; it never says that a session is not there.
-public protocol SessionStore: SessionTable {
+public protocol SessionStore: SessionTable, RenewalStore, AccountSessions, ThrottleStore {
     /// Keeps a new session.
     /// - Returns: The ticket for the client, and the session.
-    func create(_ user: UserProfile, tokens: SessionTokens, now: Timestamp) async throws(SessionStoreError)
-        -> (SessionTicket, Session)
+    func create(_ new: NewSession, now: Timestamp) async throws(SessionStoreError) -> (SessionTicket, Session)
     /// Looks a session up wherever it is. That alone is no use of it: the idle timeout goes on.
     func load(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup
     /// Ends a session. Its ticket is told the reason for a while, and opens nothing any more.
     /// - Returns: The session that ended; `nil` if there was none, or none any more because it had expired.
     func end(_ ticket: SessionTicket, reason: SessionEndReason, now: Timestamp) async throws(SessionStoreError)
         -> Session?
-    /// How many sessions there are, expired ones that were not cleared away yet included.
+    /// How many sessions there are, expired ones that were not cleared away yet included; as far as this process knows.
     var count: Int { get }
+    /// Whether the store can be reached at the moment.
+    var isAvailable: Bool { get }
+    /// Does what a store has to do besides being asked: clearing away, staying connected, writing touches. Returns when
+    /// its task is cancelled, with nothing left to write where that is possible.
+    func run() async
+}
+
+/// What a session is made of.
+public struct NewSession: Sendable {
+    /// Who signed in.
+    public var user: UserProfile
+    /// What the upstream gave.
+    public var tokens: SessionTokens
+    /// Where from.
+    public var client: SessionClient
+
+    /// Makes the parts of a session.
+    public init(user: UserProfile, tokens: SessionTokens, client: SessionClient = SessionClient()) {
+        self.user = user
+        self.tokens = tokens
+        self.client = client
+    }
+}
+
+/// The part of a store that renewing tokens needs. At most one lease on a session is good at a time, on all replicas.
+///
+/// The fence of a lease counts the leases of its session: a save under an earlier one comes too late and is refused. The
+/// version of a session counts its changes: a save over another version than the one at hand would undo somebody's
+/// change and is refused too.
+public protocol RenewalStore: Sendable {
+    /// Takes the lease on a session's renewal.
+    /// - Parameter duration: After this it ends by itself; a holder that is still there must not act on it any more.
+    func lease(_ key: SessionKey, for duration: Duration, now: Timestamp) async throws(SessionStoreError)
+        -> LeaseAttempt
+    /// Keeps what was renewed: if the lease is the latest and the session still has the version of `session`.
+    /// - Throws: ``SessionStoreError``: whether it was kept is not known then.
+    func save(
+        _ renewal: SessionRenewal, ticket: SessionTicket, over session: Session, under lease: RenewalLease,
+        now: Timestamp
+    ) async throws(SessionStoreError) -> SaveAttempt
+    /// Ends a session whose tokens the upstream refused to renew, on the same two conditions.
+    func reject(_ session: Session, under lease: RenewalLease, now: Timestamp) async throws(SessionStoreError)
+        -> RejectAttempt
+    /// Gives a lease back before its time. A store that cannot be reached lets it run out.
+    func release(_ lease: RenewalLease, of key: SessionKey) async
+    /// Looks a session up in the store itself, whatever the local table holds.
+    func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup
+}
+
+/// The right to renew a session's tokens.
+public struct RenewalLease: Sendable, Hashable {
+    /// Counts the leases of the session.
+    public let fence: UInt64
+
+    /// Makes a lease.
+    public init(fence: UInt64) {
+        self.fence = fence
+    }
+}
+
+/// What came of asking for a lease.
+public enum LeaseAttempt: Sendable, Equatable {
+    /// It is the caller's.
+    case held(RenewalLease)
+    /// Somebody else has it.
+    case taken
+    /// There is no such session any more.
+    case gone
+}
+
+/// What is to be changed of a session; `nil` leaves it as it is.
+public struct SessionRenewal: Sendable, Equatable {
+    /// New tokens.
+    public var tokens: SessionTokens?
+    /// The user's data, fetched again: a JSON object in UTF-8.
+    public var userJSON: [UInt8]?
+
+    /// Makes a renewal.
+    public init(tokens: SessionTokens? = nil, userJSON: [UInt8]? = nil) {
+        self.tokens = tokens
+        self.userJSON = userJSON
+    }
+}
+
+/// What came of saving a renewal.
+public enum SaveAttempt: Sendable {
+    /// It is kept: the session as it is now.
+    case saved(Session)
+    /// The session has changed since it was read; the lease is good.
+    case changed
+    /// Somebody has taken a later lease, or this one has run out and is not known any more.
+    case fenced
+    /// There is no such session any more.
+    case gone
+}
+
+/// What came of ending a session that could not be renewed.
+public enum RejectAttempt: Sendable, Equatable {
+    /// It is ended.
+    case ended
+    /// The session has changed, or somebody has taken a later lease: it goes on.
+    case changed
+    /// There was no such session any more.
+    case gone
+}
+
+/// The sessions of one account, on all replicas.
+public protocol AccountSessions: Sendable {
+    /// All that are alive, the latest first.
+    func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary]
+    /// Ends a session by its name.
+    /// - Parameter account: Whose it has to be; `nil` for an operator, who may end anybody's.
+    /// - Returns: Whether there was one.
+    func end(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp)
+        async throws(SessionStoreError) -> Bool
+    /// Ends the sessions of an account.
+    /// - Parameter kept: One that goes on.
+    /// - Returns: Those that were ended.
+    func endAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp)
+        async throws(SessionStoreError) -> [SessionID]
+}
+
+/// What a user is told about one of their sessions.
+public struct SessionSummary: Sendable, Equatable {
+    /// Its name.
+    public var id: SessionID
+    /// When the user signed in.
+    public var createdAt: Timestamp
+    /// When it was last used, to the minute.
+    public var lastUsedAt: Timestamp
+    /// When it ends at the latest.
+    public var expiresAt: Timestamp
+    /// Where from.
+    public var client: SessionClient
+
+    /// Makes a summary.
+    public init(
+        id: SessionID, createdAt: Timestamp, lastUsedAt: Timestamp, expiresAt: Timestamp, client: SessionClient
+    ) {
+        self.id = id
+        self.createdAt = createdAt
+        self.lastUsedAt = lastUsedAt
+        self.expiresAt = expiresAt
+        self.client = client
+    }
+}
+
+extension Session {
+    /// What its user is told about it.
+    public var summary: SessionSummary {
+        SessionSummary(id: id, createdAt: createdAt, lastUsedAt: lastUsedAt, expiresAt: expiresAt, client: client)
+    }
 }
 
 /// Why a session ended, as metrics and the audit log name it.
@@ -60,6 +211,8 @@ public enum SessionEndReason: String, Sendable, Hashable, CaseIterable {
     case revoked
     /// The upstream refused to renew its tokens.
     case refreshRejected = "refresh_rejected"
+    /// What the store keeps of it cannot be read: it was damaged, or sealed under a secret that is not known here.
+    case unreadable
 }
 
 /// Why a store could not do what it was asked.

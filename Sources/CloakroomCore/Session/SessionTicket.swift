@@ -139,9 +139,12 @@ public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, Custom
 public struct SessionKey: Sendable, Hashable {
     /// The first eight bytes of the digest, big endian; evenly spread, so good for choosing a shard.
     public let word0: UInt64
-    let word1: UInt64
-    let word2: UInt64
-    let word3: UInt64
+    /// The second eight bytes.
+    public let word1: UInt64
+    /// The third eight bytes.
+    public let word2: UInt64
+    /// The last eight bytes.
+    public let word3: UInt64
 
     /// Makes a key from the four words of a digest, big endian.
     public init(_ word0: UInt64, _ word1: UInt64, _ word2: UInt64, _ word3: UInt64) {
@@ -150,6 +153,9 @@ public struct SessionKey: Sendable, Hashable {
         self.word2 = word2
         self.word3 = word3
     }
+
+    /// The name by which its user, logs and operators know the session.
+    public var id: SessionID { SessionID(word0) }
 
     /// Compares in the same time wherever two keys differ.
     public static func == (left: SessionKey, right: SessionKey) -> Bool {

@@ -7,6 +7,8 @@ public struct SessionTimeouts: Sendable, Equatable {
     /// A use is noted only if the last noted one is this long ago: the lesser of 60 seconds and a tenth of the idle
     /// timeout. A session may therefore end that much early, and never late.
     public let touchGranularity: Duration
+    /// How long a session may go unused.
+    public var idle: Duration { .milliseconds(idleMilliseconds) }
     /// ``touchGranularity``, for the hot path.
     private let granularityMilliseconds: Int64
 
@@ -29,6 +31,14 @@ public struct SessionTimeouts: Sendable, Equatable {
     /// When a session that is made now ends at the latest.
     public func end(ofSessionMadeAt now: Timestamp) -> Timestamp {
         later(now, absoluteMilliseconds)
+    }
+
+    /// When a session that was made then ends at the latest, given the tokens it has: without a refresh token it is of no
+    /// use once its access token has ended.
+    public func end(ofSessionMadeAt created: Timestamp, tokens: SessionTokens) -> Timestamp {
+        let end = end(ofSessionMadeAt: created)
+        guard tokens.refreshToken == nil, let accessEnd = tokens.accessExpiresAt else { return end }
+        return min(end, accessEnd)
     }
 
     /// When a session ends if it is not used again.
@@ -77,6 +87,7 @@ extension SessionEndReason {
     public var unauthorizedReason: UnauthorizedReason {
         switch self {
         case .signedOut, .replaced, .revoked: .revoked
+        case .unreadable: .noSession
         case .refreshRejected: .refreshRejected
         case .expiredIdle: .expiredIdle
         case .expiredAbsolute: .expiredAbsolute

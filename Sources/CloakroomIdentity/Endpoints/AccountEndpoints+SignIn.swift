@@ -7,22 +7,61 @@ extension AccountEndpoints {
     /// so that a sign-in that fails leaves everything as it was.
     func signIn(_ request: OwnRequest) async -> OwnResponse {
         let start = ContinuousClock.now
+        switch await verdict(on: request, since: start) {
+        case .refused(let response): return response
+        case .accepted(let signedIn, let accountHash):
+            return await establish(signedIn, accountHash: accountHash, since: start, for: request.withoutCredentials)
+        }
+    }
+
+    /// What came of the credentials.
+    private enum Verdict {
+        case accepted(SignedIn, accountHash: UInt64)
+        case refused(OwnResponse)
+    }
+
+    /// Reads the credentials, sees whether they may be tried now, and has the upstream judge them. They are gone when it
+    /// returns.
+    private func verdict(on request: OwnRequest, since start: ContinuousClock.Instant) async -> Verdict {
         let credentials: Credentials
         do {
             credentials = try SignInInput.read(request)
         } catch {
             note(.invalid, accountHash: nil, since: start, request)
-            return problem(error.code)
+            return .refused(problem(error.code))
         }
-        let accountHash = AccountName(email: credentials.email).hash(under: accountKey)
-        let signedIn: SignedIn
-        do {
-            signedIn = try await client.signIn(credentials, traceparent: request.traceparent, now: request.now)
+        // Every spelling of an account is the same account, to the throttle as to the log.
+        let account = AccountName(email: credentials.email)
+        let accountHash = hashes.hash(account)
+        var attempt: ThrottledAttempt?
+        do throws(SessionStoreError) {
+            switch try await throttle?.admit(account, from: request.origin.peer, now: request.now) {
+            case .throttled(let wait):
+                note(.throttled, accountHash: accountHash, since: start, request)
+                return .refused(problem(.throttled, retryAfter: SignInThrottle.retryAfter(wait)))
+            case .admitted(let admitted): attempt = admitted
+            case nil: break
+            }
         } catch {
-            note(error.kind == .rejected ? .rejected : .upstreamError, accountHash: accountHash, since: start, request)
-            return upstreamFailure(error)
+            note(.storeError, accountHash: accountHash, since: start, request)
+            return .refused(storeFailure(error))
         }
         do {
+            let signedIn = try await client.signIn(credentials, traceparent: request.traceparent, now: request.now)
+            await attempt?.succeeded(now: request.now + (ContinuousClock.now - start))
+            return .accepted(signedIn, accountHash: accountHash)
+        } catch {
+            // Only a verdict counts: people do not wait because the upstream was away.
+            if error.kind != .rejected { await attempt?.takeBack(now: request.now + (ContinuousClock.now - start)) }
+            note(error.kind == .rejected ? .rejected : .upstreamError, accountHash: accountHash, since: start, request)
+            return .refused(upstreamFailure(error))
+        }
+    }
+
+    private func establish(
+        _ signedIn: SignedIn, accountHash: UInt64, since start: ContinuousClock.Instant, for request: OwnRequest
+    ) async -> OwnResponse {
+        do throws(SessionStoreError) {
             let (ticket, session, replaced) = try await exchange(signedIn, for: request)
             note(.success, accountHash: accountHash, since: start, request)
             // Before the answer, for the upstream has just shown that it is there, the client bounds the wait, and work
@@ -44,7 +83,11 @@ extension AccountEndpoints {
     ) async throws(SessionStoreError) -> (SessionTicket, Session, replaced: Session?) {
         var made: SessionTicket?
         do {
-            let (ticket, session) = try await store.create(signedIn.user, tokens: signedIn.tokens, now: request.now)
+            let userAgent = UserAgentFamily(userAgent: request.userAgent ?? "")
+            let new = NewSession(
+                user: signedIn.user, tokens: signedIn.tokens,
+                client: SessionClient(peer: request.origin.peer, userAgent: userAgent))
+            let (ticket, session) = try await store.create(new, now: request.now)
             made = ticket
             guard let presented = request.ticket else { return (ticket, session, nil) }
             return (ticket, session, try await store.end(presented, reason: .replaced, now: request.now))
@@ -77,5 +120,15 @@ extension AccountEndpoints {
         observer.accountEvent(
             .signIn(outcome: outcome, accountHash: accountHash, duration: ContinuousClock.now - start),
             from: request.origin)
+    }
+}
+
+extension OwnRequest {
+    /// The request without what somebody signed in with.
+    fileprivate var withoutCredentials: OwnRequest {
+        var request = self
+        request.body = Secret(bytes: [])
+        request.authorization = nil
+        return request
     }
 }

@@ -1,6 +1,6 @@
 public import CloakroomCore
 
-/// Signs people in and out, and tells them who they are: the gateway's own endpoints.
+/// Signs people in and out, tells them who they are and where else they are signed in: the gateway's own endpoints.
 ///
 /// It brings a store, an upstream and an observer together and keeps nothing itself. Whatever happens has an answer; a
 /// store that is not there is 503 and never 401, for nobody is signed out by an outage.
@@ -17,20 +17,23 @@ public struct AccountEndpoints: OwnEndpoints {
     let session: SessionPlan
     let accounts: AccountsPlan
     let cookie: SessionCookie
-    let accountKey: KeyedHash
+    let hashes: AccountHashes
+    /// `nil` where the plan throttles nothing.
+    let throttle: ThrottledAttempts?
 
     /// Makes the endpoints.
-    /// - Parameter accountKey: The key under which account names are hashed for the observer; the token client's.
+    /// - Parameter hashes: What accounts are called in logs and counted by.
     public init(
         store: any SessionStore, client: any TokenClient, observer: any AccountObserver, session: SessionPlan,
-        accounts: AccountsPlan, accountKey: KeyedHash
+        accounts: AccountsPlan, accounts hashes: AccountHashes
     ) {
         self.store = store
         self.client = client
         self.observer = observer
         self.session = session
         self.accounts = accounts
-        self.accountKey = accountKey
+        self.hashes = hashes
+        throttle = accounts.isThrottled ? ThrottledAttempts(store: store, key: hashes.newest) : nil
         cookie = SessionCookie(session.cookie)
     }
 
@@ -40,6 +43,9 @@ public struct AccountEndpoints: OwnEndpoints {
         case .signIn: await signIn(request)
         case .whoAmI: await whoAmI(request)
         case .signOut: await signOut(request)
+        case .listSessions: await listSessions(request)
+        case .endOtherSessions: await endOtherSessions(request)
+        case .endSession: await endSession(request)
         }
     }
 
@@ -48,10 +54,20 @@ public struct AccountEndpoints: OwnEndpoints {
     /// A 401 leaves the cookie alone. It opens nothing, and an answer that comes late would take the new ticket of
     /// somebody who has signed in again meanwhile: clearing goes by name, not by value.
     private func whoAmI(_ request: OwnRequest) async -> OwnResponse {
+        await withSession(of: request) { session in
+            OwnResponse(status: 200, content: document(session))
+        }
+    }
+
+    /// Answers for whoever has a session, and otherwise says why there is none: 401, or 503 if that cannot be told. The
+    /// idle timeout goes on as it was.
+    func withSession(
+        of request: OwnRequest, _ body: (Session) async throws(SessionStoreError) -> OwnResponse
+    ) async -> OwnResponse {
         guard let ticket = request.ticket else { return unauthorized(.noSession) }
-        do {
+        do throws(SessionStoreError) {
             switch try await lookUp(ticket, now: request.now) {
-            case .live(let session): return OwnResponse(status: 200, content: document(session))
+            case .live(let session): return try await body(session)
             case .none(let reason): return unauthorized(reason)
             case .unknown: return storeFailure(SessionStoreError(.unavailable))
             }
@@ -70,11 +86,11 @@ public struct AccountEndpoints: OwnEndpoints {
     ///
     /// Without a session the answer is the same. Whoever asks is signed out afterwards, which is what they wanted, and a
     /// request that is sent again because its answer was lost is no error.
-    private func signOut(_ request: OwnRequest) async -> OwnResponse {
+    func signOut(_ request: OwnRequest) async -> OwnResponse {
         if let ticket = request.ticket {
             do {
                 if let ended = try await store.end(ticket, reason: .signedOut, now: request.now) {
-                    observer.accountEvent(.signOut(sessionHash: ended.logHash), from: request.origin)
+                    observer.accountEvent(.signOut(ended.id), from: request.origin)
                     await revoke(ended, for: request)
                 }
             } catch {
@@ -95,7 +111,7 @@ public struct AccountEndpoints: OwnEndpoints {
         do {
             try await client.revoke(session.tokens, traceparent: request.traceparent)
         } catch {
-            observer.accountEvent(.revokeFailed(sessionHash: session.logHash), from: request.origin)
+            observer.accountEvent(.revokeFailed(session.id), from: request.origin)
         }
     }
 

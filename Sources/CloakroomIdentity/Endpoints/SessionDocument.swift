@@ -11,7 +11,7 @@ enum SessionDocument {
         return Array(#"{"user":"#.utf8) + session.user.json + Array(#","session":{\#(times),\#(idle)}}"#.utf8)
     }
 
-    private static func iso8601(_ time: Timestamp) -> String {
+    static func iso8601(_ time: Timestamp) -> String {
         Date(timeIntervalSince1970: Double(time.milliseconds) / 1_000).formatted(.iso8601)
     }
 }

@@ -18,6 +18,8 @@ struct IdentityCall: Sendable {
     let credential: Credential
     let apiToken: APIToken?
     let traceparent: String?
+    /// Whether it does no harm when it comes twice. A call that spends something does.
+    var isRepeatable = true
 
     func request(to target: IdentityTarget) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: target.url(plan.path))
@@ -61,7 +63,7 @@ extension IdentityCall.Credential {
     }
 
     /// Puts a refresh token the way the plan says. There is no name to go with it, so `basic` is `bearer`.
-    static func revoke(_ refreshToken: Secret, plan: TokenCallPlan) -> Self? {
+    static func refreshToken(_ refreshToken: Secret, plan: TokenCallPlan) -> Self? {
         switch plan.credentials {
         case .basic, .bearer: .authorization(Secret(bytes: TokenAnswer.bearerPrefix + refreshToken.bytes))
         case .json: json(["refreshToken": String(decoding: refreshToken.bytes, as: UTF8.self)])

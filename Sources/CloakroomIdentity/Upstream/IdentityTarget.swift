@@ -4,9 +4,13 @@ import FoundationEssentials
 import NIOCore
 import NIOSSL
 
-/// A target of the upstream, and the client whose connections lead there and nowhere else.
+/// A target of the upstream, and the clients whose connections lead there and nowhere else.
 struct IdentityTarget: Sendable {
-    let client: HTTPClient
+    /// Keeps its connections for the next call.
+    private let keepingClient: HTTPClient
+    /// Opens a connection for each call. One that was kept may have been closed by the other side just now, and then
+    /// nobody can tell whether a call that was put on it has arrived.
+    private let freshClient: HTTPClient
     /// The value of `Host`.
     let host: String
     /// What comes before the path.
@@ -34,7 +38,21 @@ struct IdentityTarget: Sendable {
             }
             origin = "\(target.scheme.rawValue)://\(address)"
         }
-        client = HTTPClient(eventLoopGroupProvider: .shared(eventLoopGroup), configuration: configuration)
+        keepingClient = HTTPClient(eventLoopGroupProvider: .shared(eventLoopGroup), configuration: configuration)
+        configuration.maximumUsesPerConnection = 1
+        // One that was opened for a call which was given up meanwhile would get old unused.
+        configuration.connectionPool.idleTimeout = .seconds(1)
+        freshClient = HTTPClient(eventLoopGroupProvider: .shared(eventLoopGroup), configuration: configuration)
+    }
+
+    /// The client to send a call with.
+    func client(for call: IdentityCall) -> HTTPClient { call.isRepeatable ? keepingClient : freshClient }
+
+    /// Closes the connections.
+    func shutdown() async {
+        // Only a second shutdown throws, and then there is nothing left to close.
+        try? await keepingClient.shutdown()
+        try? await freshClient.shutdown()
     }
 
     /// The URL of a path.

@@ -51,10 +51,7 @@ struct IdentityTransport: Sendable {
         for target in targets {
             do {
                 return try await sendOnLiveConnection(call, to: target, timeout: timeout)
-            } catch let error where error is NIOConnectionError || error is IOError {
-                guard !Self.brokeOff(error) else { throw error }
-                failure = .unreachable
-            } catch let error where Self.refusedTLS(error) {
+            } catch let error where Self.refusedConnection(error) || Self.refusedTLS(error) {
                 failure = .unreachable
             } catch let error as HTTPClientError where error == .connectTimeout || error == .tlsHandshakeTimeout {
                 failure = .timedOut
@@ -63,19 +60,29 @@ struct IdentityTransport: Sendable {
         throw failure
     }
 
-    /// A pooled connection may have been closed by the other side just now. That is worth a second attempt: none of these
-    /// calls does harm when it comes twice.
+    /// A pooled connection may have been closed by the other side just now. That is worth a second attempt, unless the
+    /// call does harm when it comes twice: whether the first one arrived cannot be told.
     private func sendOnLiveConnection(
         _ call: IdentityCall, to target: IdentityTarget, timeout: Duration
     ) async throws -> Answer {
         do {
             return try await sendOnce(call, to: target, timeout: timeout)
-        } catch let error where Self.brokeOff(error) {
+        } catch let error where call.isRepeatable && Self.brokeOff(error) {
             return try await sendOnce(call, to: target, timeout: timeout)
         }
     }
 
-    /// Whether a connection that stood has come to its end. Other errors of the system come while connecting.
+    /// Whether there was no connection; then no byte of the call was sent. Sockets in the file system fail with the
+    /// system's own errors, of which only these are about connecting.
+    private static func refusedConnection(_ error: any Error) -> Bool {
+        switch error {
+        case is NIOConnectionError: true
+        case let error as IOError: [ECONNREFUSED, ENOENT, ENOTDIR, EACCES, EAGAIN].contains(error.errnoCode)
+        default: false
+        }
+    }
+
+    /// Whether a connection that stood has come to its end.
     private static func brokeOff(_ error: any Error) -> Bool {
         switch error {
         case let error as HTTPClientError: error == .remoteConnectionClosed
@@ -94,7 +101,8 @@ struct IdentityTransport: Sendable {
     }
 
     private func sendOnce(_ call: IdentityCall, to target: IdentityTarget, timeout: Duration) async throws -> Answer {
-        let response = try await target.client.execute(call.request(to: target), timeout: TimeAmount(timeout))
+        let response = try await target.client(for: call).execute(
+            call.request(to: target), timeout: TimeAmount(timeout))
         let status = Int(response.status.code)
         // The body of a failure may be anything and is not looked at.
         guard (200...299).contains(status) else { return Answer(status: status, body: []) }

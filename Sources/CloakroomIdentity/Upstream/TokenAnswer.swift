@@ -1,6 +1,6 @@
 import CloakroomCore
 
-/// Reads the tokens out of an upstream's answer to a sign-in.
+/// Reads the tokens out of an upstream's answer to a sign-in or a renewal.
 enum TokenAnswer {
     /// The longest token that is kept, in bytes.
     static let longestToken = 16_384
@@ -25,7 +25,7 @@ enum TokenAnswer {
         authorization += accessToken
         return SessionTokens(
             authorization: Secret(bytes: authorization), refreshToken: refreshToken.map(Secret.init(bytes:)),
-            accessExpiresAt: end(of: accessToken, document: document, plan: plan, now: now))
+            accessExpiresAt: end(of: accessToken, document: document, plan: plan, now: now), obtainedAt: now)
     }
 
     private static func end(

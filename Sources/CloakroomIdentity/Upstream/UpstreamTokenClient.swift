@@ -5,24 +5,25 @@ public import NIOSSL
 
 /// Deals in tokens with one upstream over HTTP/1.1.
 ///
-/// Off the hot path: sign-ins and sign-outs only. It logs nothing, and its errors name the call and the kind of failure.
+/// Off the hot path: sign-ins, renewals and sign-outs only. It logs nothing, and its errors name the call and the kind of failure.
 public final class UpstreamTokenClient: TokenClient {
     /// How long making tokens void may keep a person waiting who signs out or in anew.
     private static let revokeTimeout = Duration.seconds(2)
 
+    /// How long a user's data may hold up the next renewal of a session: it is fetched while the lease is held.
+    private static let userTimeout = Duration.seconds(3)
+
     private let upstream: UpstreamPlan
     private let timeout: Duration
-    private let accountKey: KeyedHash
     private let transport: IdentityTransport
 
     /// Makes a client; ``shutdown()`` ends it.
     /// - Parameters:
     ///   - upstream: The upstream that signs people in; calls that it has no plan for are not made.
     ///   - timeouts: ``TimeoutsPlan/identity`` bounds each call, ``TimeoutsPlan/connect`` each connection.
-    ///   - accountKey: The key of ``UserProfile/accountHash``.
     ///   - tls: Trust roots and certificate for `https` targets: what ``UpstreamPlan/tls`` says, read from its files.
     public init(
-        _ upstream: UpstreamPlan, timeouts: TimeoutsPlan, accountKey: KeyedHash, eventLoopGroup: any EventLoopGroup,
+        _ upstream: UpstreamPlan, timeouts: TimeoutsPlan, eventLoopGroup: any EventLoopGroup,
         tls: TLSConfiguration = .makeClientConfiguration()
     ) {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
@@ -36,7 +37,6 @@ public final class UpstreamTokenClient: TokenClient {
         // A target that refuses connections is not asked again and again until the time is over: the next one is.
         configuration.connectionPool.retryConnectionEstablishment = false
         self.upstream = upstream
-        self.accountKey = accountKey
         timeout = timeouts.identity
         let targets = upstream.targets.map {
             IdentityTarget($0, tls: upstream.tls, configuration: configuration, eventLoopGroup: eventLoopGroup)
@@ -46,9 +46,11 @@ public final class UpstreamTokenClient: TokenClient {
 
     /// Closes the connections. Calls that are under way fail, and so do all after it.
     public func shutdown() async {
-        // Only a second shutdown throws, and then there is nothing left to close.
-        for target in transport.targets { try? await target.client.shutdown() }
+        for target in transport.targets { await target.shutdown() }
     }
+
+    /// Whether the upstream has a call to renew tokens with. Without one they are used until they end.
+    public var canRenew: Bool { upstream.refresh != nil }
 
     /// Exchanges credentials for tokens, and fetches the user with them if the plan has a call for that.
     /// - Throws: ``TokenClientError``; tokens that were given by then and are of no use are made void where possible.
@@ -67,16 +69,45 @@ public final class UpstreamTokenClient: TokenClient {
         guard let tokens = TokenAnswer.read(answer.body, plan: plan, now: now) else {
             throw TokenClientError(.invalidResponse, in: .signIn)
         }
-        let document = try await user(credentials, tokens: tokens, traceparent: traceparent)
-        let accountHash = AccountName(email: credentials.email).hash(under: accountKey)
-        return SignedIn(tokens: tokens, user: UserProfile(json: document, accountHash: accountHash))
+        let document = try await firstUser(credentials, tokens: tokens, traceparent: traceparent)
+        let account = AccountName(email: credentials.email)
+        return SignedIn(tokens: tokens, user: UserProfile(json: document, account: account))
+    }
+
+    /// Exchanges a refresh token for new tokens. The call is sent once at most, on a connection of its own: the refresh
+    /// token may be spent by it, and an upstream that sees a spent one again takes it for stolen.
+    /// - Throws: ``TokenClientError``; of kind `rejected` only where the upstream answered 400 (RFC 6749 §5.2) or 401.
+    ///   Where there is nothing to renew with it is `invalidResponse`, which ends no session.
+    public func renew(
+        _ tokens: SessionTokens, traceparent: String?, now: Timestamp
+    ) async throws(TokenClientError) -> SessionTokens {
+        guard let plan = upstream.refresh, let refreshToken = tokens.refreshToken,
+            let credential = IdentityCall.Credential.refreshToken(refreshToken, plan: plan)
+        else {
+            throw TokenClientError(.invalidResponse, in: .renew)
+        }
+        let answer = try await send(plan, credential, traceparent: traceparent, timeout: timeout, call: .renew)
+        guard answer.status != 400, answer.status != 401 else { throw TokenClientError(.rejected, in: .renew) }
+        try check(answer, call: .renew)
+        guard var renewed = TokenAnswer.read(answer.body, plan: plan, now: now) else {
+            throw TokenClientError(.invalidResponse, in: .renew)
+        }
+        renewed.refreshToken = renewed.refreshToken ?? refreshToken
+        return renewed
+    }
+
+    /// Fetches the user's data, within three seconds or the plan's time if that is less.
+    /// - Returns: A JSON object; `nil` where the upstream has no such call.
+    /// - Throws: ``TokenClientError``; a refusal of the access token is `invalidResponse`.
+    public func user(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) -> [UInt8]? {
+        try await user(tokens, traceparent: traceparent, timeout: min(timeout, Self.userTimeout))
     }
 
     /// Makes the tokens void by their refresh token, within two seconds or the plan's time if that is less.
     /// - Throws: ``TokenClientError`` unless the upstream took the call or said (401) that the token is void already.
     public func revoke(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) {
         guard let plan = upstream.revoke, let refreshToken = tokens.refreshToken,
-            let credential = IdentityCall.Credential.revoke(refreshToken, plan: plan)
+            let credential = IdentityCall.Credential.refreshToken(refreshToken, plan: plan)
         else { return }
         let answer = try await send(
             plan, credential, traceparent: traceparent, timeout: min(timeout, Self.revokeTimeout), call: .revoke)
@@ -86,11 +117,15 @@ public final class UpstreamTokenClient: TokenClient {
     }
 
     /// Fetches the user with tokens that nobody knows of yet, and makes them void again if that comes to nothing.
-    private func user(
+    private func firstUser(
         _ credentials: Credentials, tokens: SessionTokens, traceparent: String?
     ) async throws(TokenClientError) -> [UInt8] {
-        do {
-            return try await fetchUser(credentials, tokens: tokens, traceparent: traceparent)
+        do throws(TokenClientError) {
+            if let document = try await user(tokens, traceparent: traceparent, timeout: timeout) { return document }
+            guard let document = UserDocument.made(from: credentials) else {
+                throw TokenClientError(.invalidResponse, in: .user)
+            }
+            return document
         } catch {
             // An upstream that is not there now will not take this call either; one that talks nonsense may.
             if error.kind == .invalidResponse { try? await revoke(tokens, traceparent: traceparent) }
@@ -98,20 +133,17 @@ public final class UpstreamTokenClient: TokenClient {
         }
     }
 
-    private func fetchUser(
-        _ credentials: Credentials, tokens: SessionTokens, traceparent: String?
-    ) async throws(TokenClientError) -> [UInt8] {
-        let document: [UInt8]?
-        if let plan = upstream.user {
-            let answer = try await send(
-                plan, .authorization(tokens.authorization), traceparent: traceparent, timeout: timeout, call: .user)
-            // A 401 here too: the token is from a moment ago, so the upstream contradicts itself.
-            try check(answer, call: .user)
-            document = UserDocument.read(answer.body, tokens: tokens)
-        } else {
-            document = UserDocument.made(from: credentials)
+    private func user(
+        _ tokens: SessionTokens, traceparent: String?, timeout: Duration
+    ) async throws(TokenClientError) -> [UInt8]? {
+        guard let plan = upstream.user else { return nil }
+        let answer = try await send(
+            plan, .authorization(tokens.authorization), traceparent: traceparent, timeout: timeout, call: .user)
+        // A 401 here too: the token is from a moment ago, so the upstream contradicts itself.
+        try check(answer, call: .user)
+        guard let document = UserDocument.read(answer.body, tokens: tokens) else {
+            throw TokenClientError(.invalidResponse, in: .user)
         }
-        guard let document else { throw TokenClientError(.invalidResponse, in: .user) }
         return document
     }
 
@@ -120,7 +152,8 @@ public final class UpstreamTokenClient: TokenClient {
         call: TokenClientError.Call
     ) async throws(TokenClientError) -> IdentityTransport.Answer {
         let identityCall = IdentityCall(
-            plan: plan, credential: credential, apiToken: upstream.apiToken, traceparent: traceparent)
+            plan: plan, credential: credential, apiToken: upstream.apiToken, traceparent: traceparent,
+            isRepeatable: call != .renew)
         do {
             return try await transport.send(identityCall, timeout: timeout)
         } catch {

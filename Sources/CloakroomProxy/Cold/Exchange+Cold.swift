@@ -32,7 +32,9 @@ extension Exchange {
         machine.park()
         downstream?.setDeadline(.max)
         let request = OwnRequest(
-            endpoint: ownEndpoint, ticket: ticket, authorization: value(of: .authorization).map { Secret(bytes: $0) },
+            endpoint: ownEndpoint, name: ownEndpoint == .endSession ? lastSegment : nil,
+            userAgent: value(of: .userAgent).map { String(decoding: $0, as: UTF8.self) }, ticket: ticket,
+            authorization: value(of: .authorization).map { Secret(bytes: $0) },
             contentType: value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
             body: Secret(bytes: Array(collected.readableBytesView)), traceparent: trace.outgoing?.traceparentText,
             now: context.timestamp(at: startedAt),
@@ -68,11 +70,19 @@ extension Exchange {
         let entry = context.tables.routes[index]
         let decision: AuthDecision? =
             switch result {
-            case .success(let lookup): AuthDecision.decide(entry.route, at: index, session: lookup)
+            case .success(let lookup):
+                AuthDecision.decide(entry.access, at: index, now: context.timestamp(at: now), session: lookup)
             case .failure: nil
             }
         switch decision {
         case .forward(let permit): forward(permit, now: now)
+        case .forwardAndRenew(let permit, let session):
+            if let ticket { context.tables.renewer.renewSoon(session, ticket: ticket) }
+            forward(permit, now: now)
+        case .renew(let session):
+            // The ticket is there: by it the session was loaded.
+            guard let ticket else { return answer(entry.unauthorized[.noSession], now: now) }
+            renew(session, ticket: ticket, route: index, cause: .expiry)
         case .unauthorized(let reason):
             record.decision = .unauthenticated
             answer(entry.unauthorized[reason], now: now)
@@ -109,6 +119,16 @@ extension Exchange {
         case .storeUnavailable: .storeUnavailable
         default: .internalError
         }
+    }
+
+    /// What stands behind the last slash of the path.
+    private var lastSegment: String {
+        var path = scratch
+        if !target.isPathRewritten {
+            let start = head.bytes.readerIndex + head.target.start + target.path.start
+            path = head.bytes.getBytes(at: start, length: target.path.count) ?? []
+        }
+        return String(decoding: path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
     }
 
     /// The value of a field that stands once; `nil` if it is not there, or there twice.

@@ -10,6 +10,10 @@ extension Exchange {
         case problem(ProblemDocument, ExchangeDecision, allow: String?)
         case own(OwnEndpoint)
         case loadSession(SessionTicket, route: Int)
+        /// The session's tokens have ended.
+        case renew(Session, SessionTicket, route: Int)
+        /// A browser asks what another origin's page may do: the field lines of the answer.
+        case preflight([UInt8], ExchangeDecision)
         /// `OPTIONS *` (RFC 9110 §9.3.7), or an `OPTIONS` that goes no further.
         case allowEverything
     }
@@ -48,6 +52,7 @@ extension Exchange {
         if protocolVersion == .http1_0 { marks.expectation = .none }
         // It was to go no further than here (RFC 9110 §7.6.2).
         if marks.maxForwards == .value(0) { return .allowEverything }
+        if tables.cors.isOn, let preflight = settleCORS(span) { return preflight }
         switch match(tables.routeTable, span) {
         case .notFound:
             // Nothing here is ever traced back to a client (RFC 9110 §9.3.8).
@@ -59,6 +64,9 @@ extension Exchange {
             return .problem(ProblemDocument(Problem(.methodNotAllowed)), .none, allow: allow)
         case .own(let endpoint):
             record.routeIndex = tables.routes.count
+            guard !isFromAnotherSite(for: endpoint) else {
+                return .problem(ProblemDocument(Problem(.crossSite)), .csrfRejected, allow: nil)
+            }
             return .own(endpoint)
         case .route(let index):
             // Not even where a route lists it (RFC 9110 §9.3.8).
@@ -73,10 +81,22 @@ extension Exchange {
         let tables = context.tables
         record.routeIndex = index
         let entry = tables.routes[index]
-        let decision = AuthDecision.decide(entry.access, at: index, session: lookUp(now: now))
+        if marks.hasOurCookie, entry.access.usesSession, isFromAnotherSite {
+            return .problem(entry.problem(.crossSite), .csrfRejected, allow: nil)
+        }
+        let decision = AuthDecision.decide(
+            entry.access, at: index, now: context.timestamp(at: now), session: lookUp(now: now))
         switch decision {
         case .forward(let permit):
             return .forward(permit)
+        case .forwardAndRenew(let permit, let session):
+            if let ticket { tables.renewer.renewSoon(session, ticket: ticket) }
+            return .forward(permit)
+        case .renew(let session):
+            guard let ticket else {
+                return .problem(entry.unauthorized[.noSession], .unauthenticated, allow: nil)
+            }
+            return .renew(session, ticket, route: index)
         case .unauthorized(let reason):
             return .problem(entry.unauthorized[reason], .unauthenticated, allow: nil)
         case .loadSession:
@@ -88,7 +108,10 @@ extension Exchange {
     }
 
     private func match(_ table: RouteTable, _ span: Span<UInt8>) -> RouteTable.Match {
-        let method = span.extracting(head.method.start..<head.method.end)
+        match(table, method: span.extracting(head.method.start..<head.method.end), span)
+    }
+
+    func match(_ table: RouteTable, method: Span<UInt8>, _ span: Span<UInt8>) -> RouteTable.Match {
         if target.isPathRewritten {
             let path = scratch
             return table.match(method: method, path: path.span)

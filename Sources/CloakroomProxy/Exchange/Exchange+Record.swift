@@ -30,6 +30,8 @@ extension Exchange {
         ownEndpoint = nil
         sentAt = 0
         collected = ByteBuffer()
+        keepsBody = false
+        refusals = 0
     }
 
     /// Lets go of the head's bytes, and of the places in them: a head that was refused half-way has some already.
@@ -41,6 +43,7 @@ extension Exchange {
 
     func beginRecord(now: UInt64) {
         record = ExchangeRecord()
+        crossOrigin = .silent
         let bytes = head.bytes
         record.method = ExchangeMethod(
             bytes.readableBytesUInt8Span.extracting(head.method.start..<head.method.end))

@@ -89,6 +89,15 @@ extension Exchange {
         trace.client = nil
     }
 
+    /// Ends the client span of an attempt whose token the upstream refused.
+    func endRefusedAttempt() {
+        guard let span = trace.client else { return }
+        span.attributes["http.response.status_code"] = Int64(401)
+        span.setStatus(SpanStatus(code: .error))
+        span.end()
+        trace.client = nil
+    }
+
     /// Ends what spans there are.
     func endTrace(_ record: ExchangeRecord) {
         if let span = trace.client {

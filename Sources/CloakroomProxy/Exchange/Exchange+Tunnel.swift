@@ -120,8 +120,36 @@ extension Exchange {
         let lookup = context.tables.sessions.find(
             ticket, key: &sessionKey, now: context.timestamp(at: now), slides: hasClientBytes)
         hasClientBytes = false
-        if case .none = lookup { return true }
-        return false
+        switch lookup {
+        case .live: return false
+        case .none: return true
+        case .unknown:
+            // However long the store is not there: this is known of the session, and cannot change.
+            if let end = permit?.sessionEnd, context.timestamp(at: now) >= end { return true }
+            loadTunnelSession(ticket, now: now)
+            return false
+        }
+    }
+
+    /// The session is not at hand any more: whoever has it is asked, and the answer goes on meanwhile.
+    private func loadTunnelSession(_ ticket: SessionTicket, now: UInt64) {
+        guard !isSessionLoading else { return }
+        isSessionLoading = true
+        let store = context.tables.sessions
+        let timestamp = context.timestamp(at: now)
+        let begun = startedAt
+        ColdPathBridge.run(self, on: context.eventLoop) { () -> Bool in
+            // A store that cannot be reached ends nothing.
+            guard let lookup = try? await store.load(ticket, now: timestamp), case .none = lookup else { return false }
+            return true
+        } resume: { exchange, isOver in
+            exchange.context.beginEvent()
+            // Another request may be under way on this connection by now.
+            guard exchange.startedAt == begun, exchange.silenceDeadline != nil else { return }
+            exchange.isSessionLoading = false
+            let isLive = exchange.machine.isRelaying || exchange.machine.state == .tunnelEnding
+            if isOver, isLive { exchange.endTunnel(.policyViolation) }
+        }
     }
 
     /// Ends what has no end of its own. Both sides of a WebSocket are told why, where they can be; an event stream is cut.

@@ -12,17 +12,18 @@ extension Exchange {
         guard settleTunnel(route) else { return answer(route.problem(.notImplemented), now: now) }
         self.permit = permit
         record.decision = route.route.requiresAuthorization ? .forwarded : .public
-        record.sessionHash = permit.sessionHash
+        record.sessionHash = permit.sessionID?.value
         if case .length(let length) = framing, length > route.bodyLimit {
             record.errorType = .bodyTooLarge
             return answer(route.problem(.contentTooLarge), now: now)
         }
         pool = context.pools[route.route.upstream]
+        keepsBody = isBodySmall && permit.bearerSession != nil
         machine.forward(hasBody: framing != .none)
         lease(isFresh: false, now: now)
     }
 
-    private func lease(isFresh: Bool, now: UInt64) {
+    func lease(isFresh: Bool, now: UInt64) {
         guard let pool else { return }
         switch pool.lease(self, isFresh: isFresh) {
         case .connection(let connection): leased(connection)
@@ -47,6 +48,8 @@ extension Exchange {
                 .write(targetIndex: connection.targetIndex, into: &buffer)
         }
         if machine.state == .sent(.complete) {
+            // A body is complete here only if the request is sent again.
+            if collected.readableBytes > 0 { connection.writeBody(collected) }
             connection.finishRequest()
             // Sending may have failed, and all be over or begun anew.
             if machine.state == .sent(.complete), upstream == connection { expectResponse() }
@@ -75,6 +78,7 @@ extension Exchange {
 
     /// The answer's head came.
     func upstreamHead(_ head: borrowing ResponseHead, marks: ResponseHeaderPolicy.Marks, framing: BodyFraming) {
+        if head.status == 401, renewAndReplay() { return }
         guard machine.responseBegan(), let downstream else { return }
         record.status = UInt16(clamping: head.status)
         let hasBearer = permit?.authorization != nil
@@ -82,7 +86,8 @@ extension Exchange {
             head, framing: framing,
             additions: ResponseAdditions(
                 date: marks.hasDate ? nil : context.date(at: sentAt),
-                isPrivate: hasBearer && !marks.hasCacheControl, variesByCookie: hasBearer && !marks.hasVary))
+                isPrivate: hasBearer && !marks.hasCacheControl, variesByCookie: hasBearer && !marks.hasVary,
+                crossOriginLines: context.tables.cors.answerLines(crossOrigin)))
         if marks.isEventStream {
             watchSilence()
         } else {

@@ -27,8 +27,15 @@ final class Exchange: Equatable {
     var permit: UpstreamPermit?
     var marks = RequestHeaderPolicy.Marks()
     var hostRange: ByteRange?
+    /// What the request's origin is to CORS.
+    var crossOrigin = CORSPolicy.Standing.silent
     var trace = ExchangeTrace()
+    /// The body of a request for an own endpoint, or a small one that may have to be sent again.
     var collected = ByteBuffer()
+    /// Whether the body is kept for sending it again.
+    var keepsBody = false
+    /// How often the upstream has refused the session's token.
+    var refusals = 0
     var ownEndpoint: OwnEndpoint?
     var ticket: SessionTicket?
     /// The ticket that was looked for last on this connection, and its key.
@@ -42,6 +49,8 @@ final class Exchange: Equatable {
     var tunnel = TunnelRequest.none
     /// Set while the answer has no end of its own, an event stream or a tunnel: when it has been silent for too long.
     var silenceDeadline: UInt64?
+    /// Whether the session of such an answer is being loaded.
+    var isSessionLoading = false
     /// When the session of such an answer is looked at next.
     var sessionDeadline: UInt64 = 0
     /// Where the frames of a WebSocket end, in both directions.
@@ -74,6 +83,7 @@ final class Exchange: Equatable {
         self.framing = framing
         self.tunnel = tunnel
         silenceDeadline = nil
+        isSessionLoading = false
         startedAt = now
         receivedBody = 0
         beginRecord(now: now)
@@ -90,6 +100,11 @@ final class Exchange: Equatable {
             beginOwn(endpoint, now: now)
         case .loadSession(let ticket, let route):
             loadSession(ticket, route: route, now: now)
+        case .renew(let session, let ticket, let route):
+            renew(session, ticket: ticket, route: route, cause: .expiry)
+        case .preflight(let lines, let decision):
+            record.decision = decision
+            answer(status: 204, title: "No Content", fieldLines: lines, body: [], now: now)
         case .allowEverything:
             answer(status: 204, title: "No Content", fieldLines: Self.serverMethodsLine, body: [], now: now)
         }
@@ -127,6 +142,7 @@ final class Exchange: Equatable {
             collected.writeImmutableBuffer(bytes)
         case .sent, .relaying:
             guard receivedBody <= bodyLimit else { return bodyTooLarge() }
+            if keepsBody { collected.writeImmutableBuffer(bytes) }
             if framing == .chunked {
                 upstream?.writeFraming { ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &$0) }
                 upstream?.writeBody(bytes)

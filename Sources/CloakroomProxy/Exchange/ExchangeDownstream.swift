@@ -44,6 +44,8 @@ struct ResponseAdditions {
     var isPrivate = false
     /// Whether to say that the answer depends on the cookie.
     var variesByCookie = false
+    /// Whole field lines about other origins; `nil` for none.
+    var crossOriginLines: [UInt8]?
 }
 
 /// An answer of the gateway's own.

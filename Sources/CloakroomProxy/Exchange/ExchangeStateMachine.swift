@@ -185,6 +185,20 @@ struct ExchangeStateMachine: Equatable {
         state = .idle
     }
 
+    /// The upstream refused the token that the gateway sent: another one is fetched before the answer, or whatever comes
+    /// of it, goes to the client.
+    /// - Returns: Whether the request can be sent again: the upstream has all of it, and the client nothing of an answer.
+    mutating func tokenRefused() -> Bool {
+        guard state == .sent(.complete) else { return false }
+        state = .parked
+        return true
+    }
+
+    /// There is another token: the whole request is to be sent once more.
+    mutating func replay() {
+        state = .leasing(.complete)
+    }
+
     // MARK: - What can go wrong
 
     enum OnUpstreamFailure: Equatable {

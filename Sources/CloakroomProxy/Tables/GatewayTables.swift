@@ -14,10 +14,15 @@ public final class GatewayTables: Sendable {
     /// All targets of all upstreams in one row: what metrics and the access log name them by.
     let targets: [UpstreamTarget]
     let cookie: SessionCookie
+    /// The field line that takes a ticket away, with its line end.
+    let cookieClearingLine: [UInt8]
     let requestPolicy: RequestHeaderPolicy
     let responsePolicy: ResponseHeaderPolicy
     let trailerPolicy: TrailerPolicy
+    let crossSite: CrossSitePolicy
+    let cors: CORSPolicy
     let sessions: any SessionStore
+    let renewer: any SessionRenewing
     let ownEndpoints: any OwnEndpoints
     let telemetry: GatewayTelemetry
     let logger: Logger
@@ -30,29 +35,34 @@ public final class GatewayTables: Sendable {
     /// Makes the tables.
     /// - Parameters:
     ///   - sessions: Where sessions are found.
+    ///   - renewer: Who renews their tokens.
     ///   - ownEndpoints: Who answers for the gateway's own endpoints.
     ///   - tracer: Makes spans of sampled requests; `nil` makes none.
     ///   - logger: Is told, now and then, why an upstream cannot be reached.
     ///   - resolver: Finds the addresses of upstreams that are given by name.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is of no use.
     public init(
-        plan: GatewayPlan, sessions: any SessionStore, ownEndpoints: any OwnEndpoints, telemetry: GatewayTelemetry,
-        tracer: (any Tracer)?,
+        plan: GatewayPlan, sessions: any SessionStore, renewer: any SessionRenewing, ownEndpoints: any OwnEndpoints,
+        telemetry: GatewayTelemetry, tracer: (any Tracer)?,
         logger: Logger = Logger(label: "cloakroom") { _ in SwiftLogNoOpLogHandler() },
         resolver: HostResolver = .system
     ) throws {
         self.plan = plan
         self.sessions = sessions
+        self.renewer = renewer
         self.ownEndpoints = ownEndpoints
         self.telemetry = telemetry
         self.logger = logger
         self.tracer = tracer
         routeTable = RouteTable(routes: plan.routes, accounts: plan.accounts)
         cookie = SessionCookie(plan.session.cookie)
-        requestPolicy = RequestHeaderPolicy(
-            injectable: plan.upstreams.compactMap { $0.apiToken?.header }, cookie: cookie)
-        responsePolicy = ResponseHeaderPolicy(cookie: cookie)
-        trailerPolicy = TrailerPolicy(injectable: plan.upstreams.compactMap { $0.apiToken?.header })
+        cookieClearingLine = Array("Set-Cookie: \(cookie.clearing)\r\n".utf8)
+        let injectable = plan.upstreams.compactMap { $0.apiToken?.header }
+        requestPolicy = RequestHeaderPolicy(injectable: injectable, cookie: cookie)
+        trailerPolicy = TrailerPolicy(injectable: injectable)
+        crossSite = CrossSitePolicy(plan.crossSite)
+        cors = CORSPolicy(plan.crossSite, injectable: injectable)
+        responsePolicy = ResponseHeaderPolicy(cookie: cookie, answersCORS: cors.isOn)
         routes = plan.routes.map { RouteEntry($0, plan: plan) }
         var targets: [UpstreamTarget] = []
         upstreams = try plan.upstreams.map { upstream in

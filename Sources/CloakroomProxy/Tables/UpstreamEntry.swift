@@ -16,6 +16,7 @@ final class UpstreamEntry: Sendable {
     let idleConnections: GaugeHandle
     let pendingRequests: GaugeHandle
     let retries: CounterHandle
+    let replays: CounterHandle
 
     /// - Throws: ``UpstreamTLSError`` if a file for TLS is of no use.
     init(
@@ -34,5 +35,6 @@ final class UpstreamEntry: Sendable {
         idleConnections = metrics.upstreamConnections(upstream: plan.name, state: .idle)
         pendingRequests = metrics.upstreamPendingRequests(upstream: plan.name)
         retries = metrics.upstreamRetries(upstream: plan.name, reason: "stale_connection")
+        replays = metrics.upstreamRetries(upstream: plan.name, reason: "refused_token")
     }
 }

@@ -1,12 +1,12 @@
-/// Which sessions to look at next: a binary min-heap of deadlines.
+/// What to look at next: a binary min-heap of deadlines.
 ///
 /// An entry says when to look, not what will be found: a session that was used since, or is gone, is no harm.
-struct ExpiryHeap {
+struct ExpiryHeap<ID> {
     struct Entry {
         /// Milliseconds since the epoch.
         var deadline: Int64
-        /// The session's ``SessionKey/word0``.
-        var id: UInt64
+        /// The name of what ends then.
+        var id: ID
     }
 
     private var entries: [Entry] = []

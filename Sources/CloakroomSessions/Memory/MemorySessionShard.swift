@@ -16,8 +16,13 @@ final class MemorySessionShard: Sendable {
 /// compared. Two sessions whose keys begin alike cannot be kept at the same time: the second draws another ticket.
 struct ShardContents {
     private var sessions: [UInt64: Session] = [:]
-    private var expiries = ExpiryHeap()
+    private var expiries = ExpiryHeap<UInt64>()
     private var tombstones: Tombstones
+    /// Leases on sessions that are there; most have none.
+    private var leases: [UInt64: MemoryLease] = [:]
+    /// One count for the whole shard, so that nothing has to be kept of a lease that is over: the next one of the same
+    /// session has a later number all the same.
+    private var latestFence: UInt64 = 0
 
     init(tombstones: Int) {
         self.tombstones = Tombstones(capacity: tombstones)
@@ -34,6 +39,9 @@ struct ShardContents {
         return .none(tombstones.reason(for: key.word0, now: now))
     }
 
+    /// The session of a name, whoever asks.
+    func session(named id: SessionID) -> Session? { sessions[id.value] }
+
     /// - Returns: Whether there was room for the name.
     mutating func insert(_ session: Session, deadline: Timestamp) -> Bool {
         let id = session.key.word0
@@ -43,38 +51,49 @@ struct ShardContents {
         return true
     }
 
+    /// Notes a use with the session that has taken the place of the one at hand, if one has.
+    func carryTouch(of session: Session, timeouts: SessionTimeouts) {
+        guard let current = sessions[session.key.word0], current !== session, current.key == session.key else { return }
+        current.touch(at: session.lastUsedAt, granularity: .zero)
+    }
+
     /// What came of taking a session out.
     enum Removal {
         case ended(Session)
         /// It was over before it could be ended.
-        case expired(SessionExpiry)
+        case expired(Session, SessionExpiry)
+        /// It does not meet the condition.
+        case spared
         case none
     }
 
+    /// Takes a session out.
+    /// - Parameter condition: What the session has to be.
     mutating func end(
-        _ key: SessionKey, reason: SessionEndReason, timeouts: SessionTimeouts, now: Timestamp
+        _ id: SessionID, reason: SessionEndReason, timeouts: SessionTimeouts, now: Timestamp,
+        if condition: @Sendable (Session, MemoryLease?) -> Bool
     ) -> Removal {
-        guard let session = sessions[key.word0], session.key == key else { return .none }
-        if let expiry = expire(key, timeouts: timeouts, now: now) { return .expired(expiry) }
-        remove(key.word0, reason: reason, now: now)
+        guard let session = sessions[id.value] else { return .none }
+        guard condition(session, leases[id.value]) else { return .spared }
+        if let expiry = expire(session, timeouts: timeouts, now: now) { return .expired(session, expiry) }
+        remove(id.value, reason: reason, now: now)
         if expiries.count > 2 * sessions.count + 64 { rebuildExpiries(timeouts) }
         return .ended(session)
     }
 
-    /// Takes a session out if it is over.
-    mutating func expire(_ key: SessionKey, timeouts: SessionTimeouts, now: Timestamp) -> SessionExpiry? {
-        guard let session = sessions[key.word0], session.key == key,
+    /// Takes a session out if it is over and still the one at hand.
+    mutating func expire(_ session: Session, timeouts: SessionTimeouts, now: Timestamp) -> SessionExpiry? {
+        guard sessions[session.key.word0] === session,
             let expiry = timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, now: now)
         else { return nil }
-        remove(key.word0, reason: expiry.endReason, now: now)
+        remove(session.key.word0, reason: expiry.endReason, now: now)
         return expiry
     }
 
     /// What one step of a sweep did.
     struct Swept {
         var examined = 0
-        var idle = 0
-        var absolute = 0
+        var expired: [(session: Session, expiry: SessionExpiry)] = []
     }
 
     /// Takes out what is over, looking at `limit` sessions at most.
@@ -83,10 +102,10 @@ struct ShardContents {
         while swept.examined < limit, let entry = expiries.popDue(now: now.milliseconds) {
             swept.examined += 1
             guard let session = sessions[entry.id] else { continue }
-            switch expire(session.key, timeouts: timeouts, now: now) {
-            case .idle: swept.idle += 1
-            case .absolute: swept.absolute += 1
-            case nil: expiries.push(Self.entry(for: session, timeouts))
+            if let expiry = expire(session, timeouts: timeouts, now: now) {
+                swept.expired.append((session, expiry))
+            } else {
+                expiries.push(Self.entry(for: session, timeouts))
             }
         }
         return swept
@@ -94,6 +113,7 @@ struct ShardContents {
 
     private mutating func remove(_ id: UInt64, reason: SessionEndReason, now: Timestamp) {
         sessions[id] = nil
+        leases[id] = nil
         tombstones.add(id, reason: reason, now: now)
     }
 
@@ -103,8 +123,53 @@ struct ShardContents {
         expiries = ExpiryHeap(sessions.values.map { Self.entry(for: $0, timeouts) })
     }
 
-    private static func entry(for session: Session, _ timeouts: SessionTimeouts) -> ExpiryHeap.Entry {
+    private static func entry(for session: Session, _ timeouts: SessionTimeouts) -> ExpiryHeap<UInt64>.Entry {
         let deadline = timeouts.deadline(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt)
         return ExpiryHeap.Entry(deadline: deadline.milliseconds, id: session.key.word0)
+    }
+}
+
+/// The right to renew a session's tokens, while somebody has it.
+struct MemoryLease {
+    var fence: UInt64
+    /// Others may have it from here on. Until they do, whoever has it may still save: nobody else is at it.
+    var until: Timestamp
+}
+
+extension ShardContents {
+    mutating func lease(
+        _ key: SessionKey, for duration: Duration, timeouts: SessionTimeouts, now: Timestamp
+    ) -> LeaseAttempt {
+        guard live(key, timeouts: timeouts, now: now) != nil else { return .gone }
+        if let lease = leases[key.word0], now < lease.until { return .taken }
+        latestFence += 1
+        leases[key.word0] = MemoryLease(fence: latestFence, until: now + duration)
+        return .held(RenewalLease(fence: latestFence))
+    }
+
+    mutating func release(_ lease: RenewalLease, of key: SessionKey) {
+        guard leases[key.word0]?.fence == lease.fence else { return }
+        leases[key.word0] = nil
+    }
+
+    mutating func save(
+        _ renewal: SessionRenewal, over session: Session, under lease: RenewalLease, timeouts: SessionTimeouts,
+        now: Timestamp
+    ) -> SaveAttempt {
+        guard let current = live(session.key, timeouts: timeouts, now: now) else { return .gone }
+        guard leases[session.key.word0]?.fence == lease.fence else { return .fenced }
+        guard current.version == session.version else { return .changed }
+        let end = timeouts.end(ofSessionMadeAt: current.createdAt, tokens: renewal.tokens ?? current.tokens)
+        let renewed = current.renewed(with: renewal, expiresAt: min(current.expiresAt, end))
+        sessions[session.key.word0] = renewed
+        if renewed.expiresAt < current.expiresAt { expiries.push(Self.entry(for: renewed, timeouts)) }
+        return .saved(renewed)
+    }
+
+    private func live(_ key: SessionKey, timeouts: SessionTimeouts, now: Timestamp) -> Session? {
+        guard let session = sessions[key.word0], session.key == key,
+            timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, now: now) == nil
+        else { return nil }
+        return session
     }
 }

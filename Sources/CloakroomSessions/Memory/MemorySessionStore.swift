@@ -14,9 +14,12 @@ public final class MemorySessionStore: SessionStore {
     private static let sweepStep = 64
 
     private let shards: [MemorySessionShard]
-    private let timeouts: SessionTimeouts
+    let accounts = AccountIndex()
+    let accountHashes: AccountHashes
+    let throttle = MemoryThrottle()
+    let timeouts: SessionTimeouts
     private let maxSessions: Int
-    private let logKey: KeyedHash
+    private let clock: @Sendable () -> Timestamp
     private let onCreated: @Sendable () -> Void
     private let onEnded: @Sendable (SessionEndReason) -> Void
     private let live = Atomic<Int>(0)
@@ -25,23 +28,29 @@ public final class MemorySessionStore: SessionStore {
     /// Makes an empty store.
     /// - Parameters:
     ///   - plan: Timeouts and the bound on sessions.
-    ///   - logKey: The key of ``Session/logHash``.
+    ///   - accountHashes: Names accounts; nothing here outlives the process, so a key that was drawn for it will do.
+    ///   - clock: What ``run()`` goes by.
     ///   - onCreated: Called once for each new session, on whatever thread made it. Must not wait.
     ///   - onEnded: Called once for each session that ended, on whatever thread found out. Must not wait.
     public init(
-        _ plan: SessionPlan, logKey: KeyedHash, onCreated: @escaping @Sendable () -> Void = {},
+        _ plan: SessionPlan, accountHashes: AccountHashes, clock: @escaping @Sendable () -> Timestamp,
+        onCreated: @escaping @Sendable () -> Void = {},
         onEnded: @escaping @Sendable (SessionEndReason) -> Void = { _ in }
     ) {
         shards = (0..<Self.shardCount).map { _ in MemorySessionShard(tombstones: Self.tombstonesPerShard) }
         timeouts = SessionTimeouts(plan)
         maxSessions = plan.maxSessions
-        self.logKey = logKey
+        self.accountHashes = accountHashes
+        self.clock = clock
         self.onCreated = onCreated
         self.onEnded = onEnded
     }
 
     /// How many sessions there are, expired ones that were not cleared away yet included.
     public var count: Int { live.load(ordering: .relaxed) }
+
+    /// Always: it is here.
+    public var isAvailable: Bool { true }
 
     /// Looks a session up, under one short lock. One that is found to be over is taken out on the spot.
     public func find(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
@@ -55,18 +64,22 @@ public final class MemorySessionStore: SessionStore {
     ) -> SessionLookup {
         let key = known ?? SessionKey(ticket)
         known = key
+        let shard = shard(of: key.id)
         let session: Session
-        switch shard(of: key).contents.withLock({ $0.find(key, now: now) }) {
+        switch shard.contents.withLock({ $0.find(key, now: now) }) {
         case .session(let found): session = found
         case .none(let reason): return .none(reason)
         }
         let lastUsedAt = session.lastUsedAt
         if let expiry = timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: lastUsedAt, now: now) {
-            expire(key, now: now)
+            expire(session, now: now)
             return .none(expiry.endReason.unauthorizedReason)
         }
-        if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now) {
+        if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now),
             session.touch(at: now, granularity: timeouts.touchGranularity)
+        {
+            // A renewal may have put another object in its place since.
+            shard.contents.withLock { $0.carryTouch(of: session, timeouts: timeouts) }
         }
         return .live(session)
     }
@@ -79,18 +92,23 @@ public final class MemorySessionStore: SessionStore {
     /// Keeps a new session under a new ticket.
     /// - Throws: ``SessionStoreError`` of kind `full` when the bound is reached and no session has expired.
     public func create(
-        _ user: UserProfile, tokens: SessionTokens, now: Timestamp
+        _ new: NewSession, now: Timestamp
     ) async throws(SessionStoreError) -> (SessionTicket, Session) {
         guard reserve() || (sweep(now: now) > 0 && reserve()) else { throw SessionStoreError(.full) }
+        let account = accountHashes.hash(new.user.account)
         var generator = SystemRandomNumberGenerator()
         while true {
             let ticket = SessionTicket(using: &generator)
             let key = SessionKey(ticket)
             let session = Session(
-                key: key, user: user, tokens: tokens, createdAt: now, expiresAt: timeouts.end(ofSessionMadeAt: now),
-                lastUsedAt: now, logHash: logKey.hash(key))
+                key: key, user: new.user, tokens: new.tokens, client: new.client, createdAt: now,
+                expiresAt: timeouts.end(ofSessionMadeAt: now, tokens: new.tokens), lastUsedAt: now)
             let deadline = timeouts.deadline(expiresAt: session.expiresAt, lastUsedAt: now)
-            guard shard(of: key).contents.withLock({ $0.insert(session, deadline: deadline) }) else { continue }
+            accounts.add(key.id, to: account)
+            guard shard(of: key.id).contents.withLock({ $0.insert(session, deadline: deadline) }) else {
+                accounts.remove(key.id, from: account)
+                continue
+            }
             onCreated()
             return (ticket, session)
         }
@@ -101,15 +119,34 @@ public final class MemorySessionStore: SessionStore {
         _ ticket: SessionTicket, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> Session? {
         let key = SessionKey(ticket)
-        switch shard(of: key).contents.withLock({ $0.end(key, reason: reason, timeouts: timeouts, now: now) }) {
-        case .ended(let session):
-            noteEnd(reason)
-            return session
-        case .expired(let expiry):
-            noteEnd(expiry.endReason)
-            return nil
-        case .none:
-            return nil
+        guard case .ended(let session) = end(key.id, reason: reason, now: now, if: { session, _ in session.key == key })
+        else { return nil }
+        return session
+    }
+
+    /// Takes a session out that meets a condition, and notes why it ended.
+    func end(
+        _ id: SessionID, reason: SessionEndReason, now: Timestamp, if condition: @Sendable (Session, MemoryLease?) -> Bool
+    ) -> ShardContents.Removal {
+        let removal = shard(of: id).contents.withLock {
+            $0.end(id, reason: reason, timeouts: timeouts, now: now, if: condition)
+        }
+        switch removal {
+        case .ended(let session): noteEnd(of: session, reason)
+        case .expired(let session, let expiry): noteEnd(of: session, expiry.endReason)
+        case .spared, .none: break
+        }
+        return removal
+    }
+
+    /// Clears away what has expired, every second, until its task is cancelled.
+    public func run() async {
+        while !Task.isCancelled {
+            let now = clock()
+            sweep(now: now)
+            throttle.sweep(now: now)
+            // What cuts the pause short is the end, which is no failure.
+            try? await Task.sleep(for: .seconds(1))
         }
     }
 
@@ -117,7 +154,7 @@ public final class MemorySessionStore: SessionStore {
     /// - Parameter limit: How many sessions are looked at; the next call goes on where this one stopped.
     /// - Returns: How many were cleared away.
     @discardableResult
-    public func sweep(now: Timestamp, limit: Int = 16_384) -> Int {
+    func sweep(now: Timestamp, limit: Int = 16_384) -> Int {
         let start = nextToSweep.load(ordering: .relaxed)
         var remaining = limit
         var cleared = 0
@@ -130,9 +167,8 @@ public final class MemorySessionStore: SessionStore {
                 }
                 let step = min(Self.sweepStep, remaining)
                 let swept = shards[index].contents.withLock { $0.sweep(timeouts: timeouts, now: now, limit: step) }
-                for _ in 0..<swept.idle { noteEnd(.expiredIdle) }
-                for _ in 0..<swept.absolute { noteEnd(.expiredAbsolute) }
-                cleared += swept.idle + swept.absolute
+                for (session, expiry) in swept.expired { noteEnd(of: session, expiry.endReason) }
+                cleared += swept.expired.count
                 remaining -= swept.examined
                 if swept.examined < step { break }
             }
@@ -140,15 +176,13 @@ public final class MemorySessionStore: SessionStore {
         return cleared
     }
 
-    private func shard(of key: SessionKey) -> MemorySessionShard {
-        shards[Int(truncatingIfNeeded: key.word0) & (Self.shardCount - 1)]
+    func shard(of id: SessionID) -> MemorySessionShard {
+        shards[Int(truncatingIfNeeded: id.value) & (Self.shardCount - 1)]
     }
 
-    private func expire(_ key: SessionKey, now: Timestamp) {
-        guard let expiry = shard(of: key).contents.withLock({ $0.expire(key, timeouts: timeouts, now: now) }) else {
-            return
-        }
-        noteEnd(expiry.endReason)
+    private func expire(_ session: Session, now: Timestamp) {
+        let expiry = shard(of: session.id).contents.withLock { $0.expire(session, timeouts: timeouts, now: now) }
+        if let expiry { noteEnd(of: session, expiry.endReason) }
     }
 
     /// Takes a place before the session is made, so that there are never more than the bound, however many sign in at once.
@@ -163,7 +197,8 @@ public final class MemorySessionStore: SessionStore {
         return false
     }
 
-    private func noteEnd(_ reason: SessionEndReason) {
+    private func noteEnd(of session: Session, _ reason: SessionEndReason) {
+        accounts.remove(session.id, from: accountHashes.hash(session.user.account))
         live.subtract(1, ordering: .relaxed)
         onEnded(reason)
     }

@@ -34,6 +34,11 @@ struct Tombstones {
         stones[id] = Stone(endedAt: now, reason: reason)
     }
 
+    /// Whether it is remembered that a session ended.
+    func contains(_ id: UInt64, now: Timestamp) -> Bool {
+        stones[id].map { now < $0.endedAt + Self.lifetime } ?? false
+    }
+
     /// What the ticket of a session that is not there is told.
     func reason(for id: UInt64, now: Timestamp) -> UnauthorizedReason {
         guard let stone = stones[id], now < stone.endedAt + Self.lifetime else { return .noSession }

@@ -31,7 +31,7 @@ public struct ExchangeRecord: Sendable {
     public var bytesSent: UInt64 = 0
     /// How often the request was sent again to an upstream.
     public var retries: Int = 0
-    /// A keyed hash of the session's id, never the id.
+    /// The session's name, ``SessionID/value``: it opens nothing.
     public var sessionHash: UInt64?
     /// The trace that the exchange belongs to.
     public var traceID: Identifier128?

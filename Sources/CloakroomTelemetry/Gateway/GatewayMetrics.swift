@@ -20,6 +20,8 @@ public struct GatewayMetrics: Sendable {
     private let signIns: [AccountEvent.SignInOutcome: CounterHandle]
     private let signInDurations: [AccountEvent.SignInOutcome: HistogramHandle]
     private let signOuts: [SignOutKind: CounterHandle]
+    private let renewals: [AccountEvent.RenewalResult: CounterHandle]
+    private let renewalDurations: [AccountEvent.RenewalResult: HistogramHandle]
 
     /// Registers the families.
     public init(registry: PrometheusRegistry) {
@@ -28,7 +30,9 @@ public struct GatewayMetrics: Sendable {
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "logs")])
         droppedTraces = registry.counter(
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "traces")])
-        sessionsActive = registry.gauge("cloakroom_sessions_active", help: "Sessions that are alive.")
+        sessionsActive = registry.gauge(
+            "cloakroom_sessions_active",
+            help: "Sessions that are alive, as far as this process knows; 0 where only a server could count them.")
         sessionsCreated = registry.counter("cloakroom_sessions_created_total", help: "Sessions made by signing in.")
         sessionsEnded = Self.handles { reason in
             registry.counter(
@@ -49,6 +53,16 @@ public struct GatewayMetrics: Sendable {
             registry.counter(
                 "cloakroom_sign_outs_total", help: "Requests to sign out, by kind.", labels: [("kind", kind.rawValue)])
         }
+        renewals = Self.handles { outcome in
+            registry.counter(
+                "cloakroom_token_refreshes_total", help: "Renewals of tokens, by outcome.",
+                labels: [("outcome", outcome.rawValue)])
+        }
+        renewalDurations = Self.handles { outcome in
+            registry.histogram(
+                "cloakroom_token_refresh_duration_seconds", help: "Time that a renewal of tokens took, by outcome.",
+                labels: [("outcome", outcome.rawValue)])
+        }
     }
 
     private static func handles<Label: CaseIterable & Hashable, Handle>(
@@ -68,6 +82,12 @@ extension GatewayMetrics {
     /// Somebody signed out.
     public func recordSignOut(_ kind: SignOutKind) {
         signOuts[kind]?.increment()
+    }
+
+    /// A renewal of tokens has ended.
+    public func recordRenewal(_ result: AccountEvent.RenewalResult, durationNanoseconds: UInt64) {
+        renewals[result]?.increment()
+        renewalDurations[result]?.record(nanoseconds: durationNanoseconds)
     }
 
     /// A session was made. ``sessionsActive`` is the store's to set.
@@ -101,6 +121,14 @@ extension GatewayMetrics {
         registry.counter(
             "cloakroom_upstream_retries_total", help: "Requests sent to an upstream again, by reason.",
             labels: [("upstream", upstream), ("reason", reason.description)])
+    }
+
+    /// The families of the session store.
+    /// - Parameters:
+    ///   - backend: The kind of store.
+    ///   - operations: What it may be asked to do, by bounded names.
+    public func sessionStore(backend: String, operations: [String]) -> SessionStoreMetrics {
+        SessionStoreMetrics(registry: registry, backend: backend, operations: operations)
     }
 
     /// `cloakroom_wire_rejections_total`: requests that were refused as malformed. The kind is a constant of the source.

@@ -1,12 +1,18 @@
 public import CloakroomCore
 public import Logging
 
-/// Events that somebody may have to account for, each a log line of its own with a stable `event`. Users and sessions are
-/// named by keyed hashes that the caller computes; e-mail addresses and tokens have no way in.
+/// Events that somebody may have to account for, each a log line of its own with a stable `event`. Users are named by
+/// keyed hashes that the caller computes, sessions by the 16 digits that open nothing; e-mail addresses and tokens have
+/// no way in.
 public struct AuditLog: Sendable {
-    private let logger: Logger
+    /// The most sessions that one line names; the line says how many there are.
+    static let namedSessions = 32
 
-    /// - Parameter logger: its handler decides where the lines go. They are written at level `notice`.
+    private let logger: Logger
+    private let failures = ThinnedLines(interval: .seconds(10))
+
+    /// - Parameter logger: its handler decides where the lines go. They are written at level `notice`, failures that pass
+    ///   at `warning`.
     public init(logger: Logger) {
         self.logger = logger
     }
@@ -18,25 +24,78 @@ public struct AuditLog: Sendable {
         write("sign-in attempted", values, origin)
     }
 
-    /// Somebody signed out, or was signed out.
-    public func signOut(_ kind: SignOutKind, session: UInt64, origin: RequestOrigin) {
-        write(
-            "signed out",
-            ["event": "sign_out", "kind": "\(kind.rawValue)", "session": "\(Self.hex(session))"], origin)
+    /// Somebody signed out.
+    public func signOut(_ session: SessionID, origin: RequestOrigin) {
+        let kind = SignOutKind.user.rawValue
+        write("signed out", ["event": "sign_out", "kind": "\(kind)", "session": "\(session)"], origin)
+    }
+
+    /// Somebody ended other sessions of theirs.
+    /// - Parameter session: From which one.
+    public func signOutOthers(_ sessions: [SessionID], by session: SessionID, origin: RequestOrigin) {
+        var values = Self.list(sessions)
+        values["event"] = "sign_out_others"
+        values["kind"] = "\(SignOutKind.everywhere.rawValue)"
+        values["session"] = "\(session)"
+        write("other sessions ended", values, origin)
+    }
+
+    /// An operator ended sessions.
+    public func revoked(_ sessions: [SessionID], origin: RequestOrigin) {
+        var values = Self.list(sessions)
+        values["event"] = "sessions_revoked"
+        values["kind"] = "\(SignOutKind.admin.rawValue)"
+        write("sessions revoked", values, origin)
     }
 
     /// The upstream could not be told that a session's tokens are void: they live on there until they end.
-    public func revokeFailed(session: UInt64, origin: RequestOrigin) {
+    public func revokeFailed(_ session: SessionID, origin: RequestOrigin) {
         write(
-            "tokens could not be revoked upstream", ["event": "revoke_failed", "session": "\(Self.hex(session))"],
-            origin)
+            "tokens could not be revoked upstream", ["event": "revoke_failed", "session": "\(session)"], origin)
     }
 
-    private func write(_ message: Logger.Message, _ values: Logger.Metadata, _ origin: RequestOrigin) {
+    /// The upstream refused for good to renew a session's tokens: the session is over.
+    public func refreshRejected(_ session: SessionID, origin: RequestOrigin) {
+        write("tokens could not be renewed", ["event": "refresh_rejected", "session": "\(session)"], origin)
+    }
+
+    /// Tokens could not be renewed for the time being; the session stays. An upstream or a store that is down fails for
+    /// all sessions, so there is one line in ten seconds at most, with the number of those that were left out.
+    /// - Parameter now: What the wall clock says.
+    public func refreshFailed(
+        _ result: AccountEvent.RenewalResult, _ session: SessionID, origin: RequestOrigin, now: Timestamp
+    ) {
+        guard let unlogged = failures.admit(at: now) else { return }
+        write(
+            "tokens cannot be renewed at the moment",
+            [
+                "event": "refresh_failed", "outcome": "\(result.rawValue)", "session": "\(session)",
+                "unlogged": "\(unlogged)",
+            ], origin, level: .warning)
+    }
+
+    /// What the store keeps under a session's name cannot be read: it was damaged, or sealed under a secret that is not
+    /// known here. That session is gone, and nothing else.
+    public func sessionUnreadable(_ session: SessionID) {
+        logger.notice(
+            "stored session cannot be read", metadata: ["event": "session_unreadable", "session": "\(session)"])
+    }
+
+    private func write(
+        _ message: Logger.Message, _ values: Logger.Metadata, _ origin: RequestOrigin, level: Logger.Level = .notice
+    ) {
         var metadata = values
-        metadata["peer"] = "\(origin.peer)"
-        metadata["request_id"] = "\(origin.requestID)"
-        logger.notice(message, metadata: metadata)
+        // What begins in the gateway itself comes from nobody.
+        if !origin.peer.isEmpty { metadata["peer"] = "\(origin.peer)" }
+        if !origin.requestID.isEmpty { metadata["request_id"] = "\(origin.requestID)" }
+        logger.log(level: level, message, metadata: metadata)
+    }
+
+    private static func list(_ sessions: [SessionID]) -> Logger.Metadata {
+        [
+            "count": "\(sessions.count)",
+            "sessions": .array(sessions.prefix(namedSessions).map { .string("\($0)") }),
+        ]
     }
 
     private static func hex(_ value: UInt64) -> String {

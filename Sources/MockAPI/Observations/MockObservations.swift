@@ -11,6 +11,8 @@ public struct ObservationSnapshot: Sendable, Equatable, Codable {
     public var recent: [RecordedRequest] = []
     /// How many refresh tokens were exchanged for a new pair.
     public var refreshes = 0
+    /// When the last 1,000 of them were, oldest first, in seconds since 1970.
+    public var refreshTimes: [Double] = []
     /// How many times a spent refresh token was presented.
     public var reuseDetections = 0
 
@@ -69,8 +71,12 @@ public final class MockObservations: Sendable {
         }
     }
 
-    func recordRefresh() {
-        state.withLock { $0.seen.refreshes += 1 }
+    func recordRefresh(at time: Double) {
+        state.withLock { state in
+            state.seen.refreshes += 1
+            if state.seen.refreshTimes.count == Self.limit { state.seen.refreshTimes.removeFirst() }
+            state.seen.refreshTimes.append(time)
+        }
     }
 
     func recordReuse() {

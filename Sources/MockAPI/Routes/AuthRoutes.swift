@@ -38,7 +38,7 @@ struct AuthRoutes {
         let now = now()
         switch refreshTokens.rotate(token, now: now) {
         case .rotated(let refreshToken, let accountID):
-            observations.recordRefresh()
+            observations.recordRefresh(at: now.timeIntervalSince1970)
             return try JSONAnswer.unstorable(
                 TokenPair(accessToken: accessTokens.issue(to: accountID, now: now), refreshToken: refreshToken))
         case .reused:

@@ -11,7 +11,10 @@ struct CheckConfig: ParsableCommand {
     @OptionGroup var options: ConfigOptions
 
     func run() throws {
-        try Report.checkConfig(options.sources, trial: TLSFiles.mistakes(in:)).finish()
+        let report = Report.checkConfig(options.sources) { plan in
+            TLSFiles.mistakes(in: plan) + SessionStoreSetup.mistakes(in: plan)
+        }
+        try report.finish()
     }
 }
 

@@ -1,7 +1,8 @@
 import CloakroomCore
+import CloakroomSessions
 import CloakroomTelemetry
 
-/// Turns what happens to accounts into metrics and audit lines.
+/// Turns what happens to accounts and sessions into metrics and audit lines.
 struct AccountTelemetry: AccountObserver {
     let metrics: GatewayMetrics
     let audit: AuditLog
@@ -11,12 +12,33 @@ struct AccountTelemetry: AccountObserver {
         case .signIn(let outcome, let accountHash, let duration):
             metrics.recordSignIn(outcome, durationNanoseconds: duration.wholeNanoseconds)
             audit.signIn(outcome, user: accountHash, origin: origin)
-        case .signOut(let sessionHash):
+        case .signOut(let session):
             metrics.recordSignOut(.user)
-            audit.signOut(.user, session: sessionHash, origin: origin)
-        case .revokeFailed(let sessionHash):
-            audit.revokeFailed(session: sessionHash, origin: origin)
+            audit.signOut(session, origin: origin)
+        case .signOutOthers(let sessions, let session):
+            metrics.recordSignOut(.everywhere)
+            audit.signOutOthers(sessions, by: session, origin: origin)
+        case .revoked(let sessions):
+            metrics.recordSignOut(.admin)
+            audit.revoked(sessions, origin: origin)
+        case .revokeFailed(let session):
+            audit.revokeFailed(session, origin: origin)
+        case .renewal(let result, let session, let duration):
+            metrics.recordRenewal(result, durationNanoseconds: duration.wholeNanoseconds)
+            switch result {
+            case .success, .coalesced: break
+            case .rejected: audit.refreshRejected(session, origin: origin)
+            case .transient, .leaseTimeout: audit.refreshFailed(result, session, origin: origin, now: .now)
+            }
         }
+    }
+
+    /// What a store is to tell.
+    var sessionEvents: SessionEvents {
+        let (metrics, audit) = (metrics, audit)
+        return SessionEvents(
+            onCreated: { metrics.recordSessionCreated() }, onEnded: { metrics.recordSessionEnded($0) },
+            onUnreadable: { audit.sessionUnreadable($0) })
     }
 }
 
@@ -25,4 +47,15 @@ struct NoOwnEndpoints: OwnEndpoints {
     func answer(_ request: OwnRequest) async -> OwnResponse {
         OwnResponse(Problem(.notFound))
     }
+}
+
+/// Where nobody signs in, there are no tokens to renew.
+struct NoRenewal: SessionRenewing {
+    func renew(
+        _ session: Session, ticket: SessionTicket, cause: RenewalCause, traceparent: String?
+    ) async -> RenewalOutcome {
+        .live(session)
+    }
+
+    func renewSoon(_ session: Session, ticket: SessionTicket) {}
 }

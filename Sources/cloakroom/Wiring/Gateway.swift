@@ -2,7 +2,6 @@ import CloakroomAdmin
 import CloakroomCore
 import CloakroomIdentity
 import CloakroomProxy
-import CloakroomSessions
 import CloakroomTelemetry
 import Logging
 import NIOPosix
@@ -22,7 +21,7 @@ struct Gateway {
     /// - Parameters:
     ///   - onListening: Is told where clients connect, once they can.
     ///   - onAdminListening: Is told the port for operators.
-    /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is of no use.
+    /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream or the session store is of no use.
     init(
         plan: GatewayPlan, telemetry: GatewayTelemetry,
         onListening: @escaping @Sendable ([GatewayServer.BoundListener]) async -> Void = { _ in },
@@ -33,31 +32,38 @@ struct Gateway {
         let logger = Logger(label: "cloakroom") { telemetry.makeLogHandler(label: $0) }
         self.logger = logger
 
-        var random = SystemRandomNumberGenerator()
-        let accountKey = KeyedHash(using: &random)
-        let metrics = telemetry.metrics
-        let store = MemorySessionStore(
-            plan.session, logKey: KeyedHash(using: &random), onCreated: { metrics.recordSessionCreated() },
-            onEnded: { metrics.recordSessionEnded($0) })
-        let observer = AccountTelemetry(metrics: metrics, audit: AuditLog(logger: logger))
+        let observer = AccountTelemetry(metrics: telemetry.metrics, audit: AuditLog(logger: logger))
+        let sessions = try SessionStoreSetup(
+            plan.session, events: observer.sessionEvents, metrics: telemetry.metrics, registry: telemetry.registry,
+            logger: logger)
 
+        // In the order in which they are needed; see ``run()``.
         var services: [any Service] = []
         let ownEndpoints: any OwnEndpoints
+        let renewer: any SessionRenewing
         if let upstream = plan.accounts.upstream.map({ plan.upstreams[$0] }) {
             let client = UpstreamTokenClient(
-                upstream, timeouts: plan.timeouts, accountKey: accountKey,
-                eventLoopGroup: MultiThreadedEventLoopGroup.singleton, tls: try UpstreamTLS.configuration(upstream.tls))
-            services.append(TokenClientService(client: client))
+                upstream, timeouts: plan.timeouts, eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                tls: try UpstreamTLS.configuration(upstream.tls))
+            let sessionRenewer = SessionRenewer(
+                store: sessions.store, client: client, observer: observer, canRenew: client.canRenew,
+                limits: RenewalLimits(plan.timeouts), clock: { .now })
+            services += [
+                TokenClientService(client: client), SessionStoreService(store: sessions.store),
+                SessionRenewerService(renewer: sessionRenewer),
+            ]
+            renewer = sessionRenewer
             ownEndpoints = AccountEndpoints(
-                store: store, client: client, observer: observer, session: plan.session, accounts: plan.accounts,
-                accountKey: accountKey)
+                store: sessions.store, client: client, observer: observer, session: plan.session,
+                accounts: plan.accounts, accounts: sessions.accounts)
         } else {
+            services.append(SessionStoreService(store: sessions.store))
+            renewer = NoRenewal()
             ownEndpoints = NoOwnEndpoints()
         }
-        services.append(SessionSweeper(store: store, metrics: metrics))
 
         let tables = try GatewayTables(
-            plan: plan, sessions: store, ownEndpoints: ownEndpoints, telemetry: telemetry,
+            plan: plan, sessions: sessions.store, renewer: renewer, ownEndpoints: ownEndpoints, telemetry: telemetry,
             tracer: plan.tracing.exporter == .none ? nil : telemetry.tracer, logger: logger)
         let server = GatewayServer(tables: tables, logger: logger) { listeners in
             for listener in listeners {
@@ -74,8 +80,14 @@ struct Gateway {
                     probes: [
                         ReadinessProbe(name: "listening") {
                             ReadinessCheck(name: "listening", isReady: server.isReady)
-                        }
+                        },
+                        sessions.probe(plan.session),
                     ],
+                    revocation: admin.token.map {
+                        SessionRevocation(
+                            token: $0, sessions: SessionRevoker(sessions: sessions.store, observer: observer),
+                            now: { .now })
+                    },
                     logger: logger
                 ) { port in
                     let address = HostAndPort(host: admin.address.host, port: port)
@@ -89,7 +101,8 @@ struct Gateway {
     /// Serves until it is told to stop by a signal or by its task's cancellation. What was started last ends first, so
     /// that clients are served to the end by everything they need.
     func run() async throws {
-        let grace = plan.timeouts.drain + .seconds(5)
+        // Behind the clients' last exchanges come the renewals that are under way, each with a lease's time at most.
+        let grace = plan.timeouts.drain + RenewalLimits(plan.timeouts).lease + .seconds(5)
         var configuration = ServiceGroupConfiguration(
             services: (services + [server]).map {
                 .init(service: $0, successTerminationBehavior: .gracefullyShutdownGroup)

@@ -1,27 +1,9 @@
 import CloakroomCore
 import CloakroomIdentity
-import CloakroomSessions
 import CloakroomTelemetry
 import Foundation
 import ServiceLifecycle
 import UnixSignals
-
-/// Clears expired sessions away, a bounded number at a time, and says how many there are.
-struct SessionSweeper: Service {
-    let store: MemorySessionStore
-    let metrics: GatewayMetrics
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown {
-            while !Task.isCancelled {
-                store.sweep(now: .now)
-                metrics.sessionsActive.set(Int64(store.count))
-                // What cuts the pause short is the end, which is no failure.
-                try? await Task.sleep(for: .seconds(1))
-            }
-        }
-    }
-}
 
 extension Timestamp {
     /// What the wall clock says.

@@ -45,10 +45,12 @@ import Testing
     @Test func theRouteTableIsListedInTheOrderOfTheFile() throws {
         #expect(
             try ConfigFolder().report { Report.routes($0) }.text == """
-                NAME      METHODS          PATH          UPSTREAM  AUTHORIZATION  INJECTS
-                episodes  GET              /episodes     api       public         apiToken
-                video     GET              /videos/{id}  api       required       apiToken,bearer
-                (own)     POST,GET,DELETE  /auth         -         -              -
+                NAME      METHODS          PATH                 UPSTREAM  AUTHORIZATION  INJECTS
+                episodes  GET              /episodes            api       public         apiToken
+                video     GET              /videos/{id}         api       required       apiToken,bearer
+                (own)     POST,GET,DELETE  /auth                -         -              -
+                (own)     GET,DELETE       /auth/sessions       -         -              -
+                (own)     DELETE           /auth/sessions/{id}  -         -              -
 
                 """)
     }
@@ -77,6 +79,9 @@ import Testing
         ("POST", "/episodes", "405, Allow: GET, HEAD"),
         ("POST", "/auth", "the gateway's own: sign in"),
         ("DELETE", "/auth", "the gateway's own: sign out"),
+        ("GET", "/auth/sessions", "the gateway's own: list one's own sessions"),
+        ("DELETE", "/auth/sessions", "the gateway's own: end one's other sessions"),
+        ("DELETE", "/auth/sessions/0123456789abcdef", "the gateway's own: end one of one's sessions"),
         ("GET", "/videos/../user", "400: the path holds a dot segment or an encoded dot"),
         ("GET", "/videos//1", "400: the path holds two slashes in a row"),
         ("GET", "/videos/1#x", "400: the target holds a # or %23"),

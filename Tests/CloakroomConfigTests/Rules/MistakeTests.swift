@@ -53,9 +53,6 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
             "idleTimeout: 15m", "maxSessions: 0",
             "11:16: session.maxSessions: 0 is out of range (write 1 to 100000000)"),
         MistakeCase(
-            "idleTimeout: 15m", "store: valkey",
-            "11:10: session.store: the store valkey is not supported yet (write memory)"),
-        MistakeCase(
             "requiresAuthorization: true", "requiresAuthorization: yes",
             "24:28: routes.1.requiresAuthorization: \"yes\" is neither true nor false (write true or false)"),
         MistakeCase(
@@ -117,7 +114,7 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
             "idleTimeout: 15m", "idleTimeout: 1\n  'idleTimeout': 2m\n  store: memory\n  store: disk",
             "12:3: session.idleTimeout: stands twice, first on line 11 (keep one of them)",
             "14:3: session.store: stands twice, first on line 13 (keep one of them)",
-            "14:10: session.store: \"disk\" is not one of the choices (write memory)"),
+            "14:10: session.store: \"disk\" is not one of the choices (write memory or sqlite or valkey)"),
         MistakeCase(
             "session:", "<<: { a: b }\nsession:", "10:1: <<: merge keys are not supported (write the keys out)"),
         MistakeCase(

@@ -9,11 +9,17 @@ struct AuthDecisionTests {
             inject: inject)
     }
 
-    private func session(_ token: String = "secret") -> Session {
+    private let now = Timestamp(seconds: 5)
+
+    /// - Parameter accessEnds: When its access token does; renewable if there is such a time.
+    private func session(_ token: String = "secret", accessEnds: Timestamp? = nil) -> Session {
         Session(
-            key: SessionKey(1, 2, 3, 4), user: UserProfile(json: Array("{}".utf8), accountHash: 5),
-            tokens: SessionTokens(authorization: Secret("Bearer \(token)")), createdAt: Timestamp(seconds: 0),
-            expiresAt: Timestamp(seconds: 9), lastUsedAt: Timestamp(seconds: 0), logHash: 6)
+            key: SessionKey(1, 2, 3, 0),
+            user: UserProfile(json: Array("{}".utf8), account: AccountName(email: "a@b.c")),
+            tokens: SessionTokens(
+                authorization: Secret("Bearer \(token)"), refreshToken: accessEnds.map { _ in Secret("refresh") },
+                accessExpiresAt: accessEnds, obtainedAt: Timestamp(seconds: 0)),
+            createdAt: Timestamp(seconds: 0), expiresAt: Timestamp(seconds: 9), lastUsedAt: Timestamp(seconds: 0))
     }
 
     private func permit(_ decision: AuthDecision) throws -> UpstreamPermit {
@@ -29,7 +35,7 @@ struct AuthDecisionTests {
     func protected(reason: UnauthorizedReason) throws {
         for inject in [[], .apiToken, .bearer, [.apiToken, .bearer]] as [Injection] {
             let route = try route(inject, requiresAuthorization: true)
-            #expect(AuthDecision.decide(route, at: 0, session: .none(reason)) == .unauthorized(reason))
+            #expect(AuthDecision.decide(route, at: 0, now: now, session: .none(reason)) == .unauthorized(reason))
         }
     }
 
@@ -38,7 +44,9 @@ struct AuthDecisionTests {
     )
     func onlySessionCounts() throws {
         // The decision takes a route and what is known of the session; there is no other way in.
-        let decide: (Route, Int, SessionLookup) -> AuthDecision = { AuthDecision.decide($0, at: $1, session: $2) }
+        let decide: (Route, Int, SessionLookup) -> AuthDecision = {
+            AuthDecision.decide($0, at: $1, now: now, session: $2)
+        }
         let route = try route([.bearer], requiresAuthorization: true)
         #expect(decide(route, 0, .none(.noSession)) == .unauthorized(.noSession))
         let permit = try permit(decide(route, 0, .live(session("ours"))))
@@ -48,9 +56,10 @@ struct AuthDecisionTests {
     @Test("Rule 20: what is not known is loaded, never forwarded")
     func unknown() throws {
         #expect(
-            AuthDecision.decide(try route([], requiresAuthorization: true), at: 0, session: .unknown) == .loadSession)
+            AuthDecision.decide(try route([], requiresAuthorization: true), at: 0, now: now, session: .unknown)
+                == .loadSession)
         #expect(
-            AuthDecision.decide(try route(.bearer, requiresAuthorization: false), at: 0, session: .unknown)
+            AuthDecision.decide(try route(.bearer, requiresAuthorization: false), at: 0, now: now, session: .unknown)
                 == .loadSession)
     }
 
@@ -59,17 +68,54 @@ struct AuthDecisionTests {
         let session = session()
         let bearer = try permit(
             AuthDecision.decide(
-                try route([.bearer, .apiToken], requiresAuthorization: true), at: 7, session: .live(session)))
+                try route([.bearer, .apiToken], requiresAuthorization: true), at: 7, now: now, session: .live(session)))
         #expect(bearer.route == 7)
         #expect(bearer.authorization == session.tokens.authorization)
         #expect(bearer.includesAPIToken)
         #expect(bearer.hasSession)
-        #expect(bearer.sessionHash == 6)
+        #expect(bearer.sessionID == SessionID(1))
+        #expect(bearer.bearerSession === session)
         let plain = try permit(
-            AuthDecision.decide(try route([], requiresAuthorization: true), at: 7, session: .live(session)))
+            AuthDecision.decide(try route([], requiresAuthorization: true), at: 7, now: now, session: .live(session)))
         #expect(plain.authorization == nil)
         #expect(!plain.includesAPIToken)
         #expect(plain.hasSession)
+        #expect(plain.bearerSession == nil)
+    }
+
+    @Test("A token shortly before its end goes along while it is renewed, and one at its end is renewed first")
+    func renewal() throws {
+        let route = try route([.bearer], requiresAuthorization: true)
+        // 5 of 5.5 seconds have passed: the last fifth has begun, its last eighth has not.
+        let soon = session(accessEnds: Timestamp(milliseconds: 5_500))
+        guard
+            case .forwardAndRenew(let permit, let session) = AuthDecision.decide(
+                route, at: 0, now: now, session: .live(soon))
+        else { throw NoPermit() }
+        #expect(permit.authorization == soon.authorization)
+        #expect(session === soon)
+        let over = self.session(accessEnds: now)
+        #expect(AuthDecision.decide(route, at: 0, now: now, session: .live(over)) == .renew(over))
+        let early = self.session(accessEnds: Timestamp(seconds: 60))
+        #expect(
+            try self.permit(AuthDecision.decide(route, at: 0, now: now, session: .live(early))).bearerSession === early)
+    }
+
+    @Test("A route that sends no access token does not care when it ends")
+    func renewalWithoutBearer() throws {
+        let over = session(accessEnds: Timestamp(seconds: 1))
+        let decision = AuthDecision.decide(
+            try route([.apiToken], requiresAuthorization: true), at: 0, now: now, session: .live(over))
+        #expect(try permit(decision).hasSession)
+    }
+
+    @Test("A session that has just been renewed goes on with what it got, even if that has ended already")
+    func afterRenewal() throws {
+        let over = session("at once over", accessEnds: Timestamp(seconds: 1))
+        let access = try route([.bearer], requiresAuthorization: true).access
+        let permit = AuthDecision.permit(access, at: 3, renewed: over)
+        #expect(permit.authorization == over.authorization)
+        #expect(permit.route == 3)
     }
 
     @Test("A public route that has no use for a session never looks it up", arguments: [Injection(), .apiToken])
@@ -93,10 +139,10 @@ struct AuthDecisionTests {
     func publicBearer() throws {
         let route = try route(.bearer, requiresAuthorization: false)
         #expect(route.usesSession)
-        let with = try permit(AuthDecision.decide(route, at: 0, session: .live(session())))
+        let with = try permit(AuthDecision.decide(route, at: 0, now: now, session: .live(session())))
         #expect(with.authorization != nil)
         for reason in UnauthorizedReason.allCases {
-            let without = try permit(AuthDecision.decide(route, at: 0, session: .none(reason)))
+            let without = try permit(AuthDecision.decide(route, at: 0, now: now, session: .none(reason)))
             #expect(without.authorization == nil)
             #expect(!without.hasSession)
         }
@@ -128,7 +174,7 @@ struct AuthDecisionTests {
     func redaction() throws {
         let permit = try permit(
             AuthDecision.decide(
-                try route(.bearer, requiresAuthorization: true), at: 0, session: .live(session("canary"))))
+                try route(.bearer, requiresAuthorization: true), at: 0, now: now, session: .live(session("canary"))))
         var dumped = ""
         dump(permit, to: &dumped)
         for text in ["\(permit)", String(reflecting: permit), dumped] { #expect(!text.contains("canary")) }

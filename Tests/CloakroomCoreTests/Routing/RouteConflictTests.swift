@@ -57,7 +57,10 @@ struct RouteConflictTests {
 
     @Test(
         "A route at or below the gateway's own prefix is told, whatever its method",
-        arguments: ["GET /auth", "PUT /auth", "GET /auth/", "GET /auth/refresh", "GET /auth/*", "GET /auth/{x}/y"])
+        arguments: [
+            "GET /auth", "PUT /auth", "GET /auth/", "GET /auth/refresh", "GET /auth/*", "GET /auth/{x}/y",
+            "GET /auth/sessions", "POST /auth/sessions", "DELETE /auth/sessions/{id}", "GET /auth/sessions/a/b",
+        ])
     func ownPrefix(line: String) throws {
         let found = try conflicts([line])
         #expect(found.count == 1)

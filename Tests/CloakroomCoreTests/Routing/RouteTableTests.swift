@@ -115,6 +115,30 @@ struct RouteTableTests {
     }
 
     @Test(
+        "The sessions of a user stand under the prefix, and nothing below them",
+        arguments: ["/auth", "/api/v1/session"])
+    func ownSessions(prefix: String) throws {
+        let table = try table(["GET /*", "DELETE /{a}/sessions/{b}"], accounts: AccountsPlan(prefix: prefix))
+        #expect(match(table, "GET", prefix + "/sessions") == "listSessions")
+        #expect(match(table, "HEAD", prefix + "/sessions") == "listSessions")
+        #expect(match(table, "DELETE", prefix + "/sessions") == "endOtherSessions")
+        #expect(match(table, "DELETE", prefix + "/sessions/0123456789abcdef") == "endSession")
+        // What the name may be is the endpoint's business.
+        #expect(match(table, "DELETE", prefix + "/sessions/x") == "endSession")
+        for method in ["POST", "PUT", "PATCH", "OPTIONS", "BREW"] {
+            #expect(match(table, method, prefix + "/sessions") == "405 GET, HEAD, DELETE", "\(method)")
+        }
+        for method in ["GET", "HEAD", "POST", "PUT", "BREW"] {
+            #expect(match(table, method, prefix + "/sessions/0123456789abcdef") == "405 DELETE", "\(method)")
+        }
+        for path in ["/sessions/", "/sessions/a/", "/sessions/a/b", "/session", "/sessionsx", "/Sessions"] {
+            for method in ["GET", "DELETE", "POST"] {
+                #expect(match(table, method, prefix + path) == "404", "\(method) \(path)")
+            }
+        }
+    }
+
+    @Test(
         "Rule 18: no wide route leads to what lies at or below the prefix: the upstream's token calls stay out of reach"
     )
     func reserved() throws {

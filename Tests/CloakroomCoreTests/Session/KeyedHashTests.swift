@@ -17,15 +17,6 @@ struct KeyedHashTests {
         #expect(reference.hash((0..<count).map(UInt8.init)) == expected)
     }
 
-    @Test("of a session's name is that of its 32 bytes")
-    func sessionKey() {
-        let key = SessionKey(0x1111_1111_1111_1111, 0x2222_2222_2222_2222, 0, .max)
-        let bytes =
-            [UInt8](repeating: 0x11, count: 8) + [UInt8](repeating: 0x22, count: 8) + [UInt8](repeating: 0, count: 8)
-            + [UInt8](repeating: 0xff, count: 8)
-        #expect(reference.hash(key) == reference.hash(bytes))
-    }
-
     @Test("Rule 13: bytes and the same bytes with zeros behind them do not meet")
     func lengthCounts() {
         #expect(reference.hash([1]) != reference.hash([1, 0]))

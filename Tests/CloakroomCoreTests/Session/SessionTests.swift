@@ -8,10 +8,13 @@ struct SessionTests {
     private func session() -> Session {
         Session(
             key: SessionKey(1, 2, 3, 4),
-            user: UserProfile(json: Array(#"{"email":"canary@example.com"}"#.utf8), accountHash: 7),
+            user: UserProfile(
+                json: Array(#"{"email":"canary@example.com"}"#.utf8), account: AccountName(email: "canary@example.com")),
             tokens: SessionTokens(
-                authorization: Secret("Bearer canary-access"), refreshToken: Secret("canary-refresh")),
-            createdAt: start, expiresAt: start + .seconds(3_600), lastUsedAt: start, logHash: 9)
+                authorization: Secret("Bearer canary-access"), refreshToken: Secret("canary-refresh"),
+                accessExpiresAt: start + .seconds(60), obtainedAt: start),
+            client: SessionClient(peer: "192.0.2.1", userAgent: .firefox), createdAt: start,
+            expiresAt: start + .seconds(3_600), lastUsedAt: start)
     }
 
     @Test("notes a use once in its granularity")
@@ -36,10 +39,40 @@ struct SessionTests {
         let session = session()
         var dumped = ""
         dump(session, to: &dumped)
-        let personal = "\(Array("canary@example.com".utf8))".dropFirst().dropLast()
+        let personal = ["canary@example.com", "canary-access", "canary-refresh"].map {
+            "\(Array($0.utf8))".dropFirst().dropLast()
+        }
         for text in [dumped, String(reflecting: session.tokens), "\(session.user)", String(reflecting: session.user)] {
             #expect(!text.contains("canary"))
-            #expect(!text.contains(personal))
+            for bytes in personal { #expect(!text.contains(bytes)) }
         }
+    }
+
+    @Test("gives back everything that it was made of")
+    func wholeness() {
+        let session = session()
+        #expect(session.user.json == Array(#"{"email":"canary@example.com"}"#.utf8))
+        #expect(session.user.account == AccountName(email: "canary@example.com"))
+        #expect(session.tokens.refreshToken == Secret("canary-refresh"))
+        #expect(session.tokens.accessExpiresAt == start + .seconds(60))
+        #expect(session.client == SessionClient(peer: "192.0.2.1", userAgent: .firefox))
+        #expect(session.isRenewable)
+        #expect(session.id == SessionID(1))
+    }
+
+    @Test("that is renewed is the same session one version on, with what is new")
+    func renewed() {
+        let old = session()
+        let tokens = SessionTokens(authorization: Secret("Bearer next"), obtainedAt: start + .seconds(9))
+        let new = old.renewed(with: SessionRenewal(tokens: tokens))
+        #expect(new.version == old.version + 1)
+        #expect(new.tokens == tokens)
+        #expect(!new.isRenewable)
+        #expect(new.user == old.user)
+        #expect(new.client == old.client)
+        #expect(new.expiresAt == old.expiresAt)
+        let other = new.renewed(with: SessionRenewal(userJSON: Array("{}".utf8)))
+        #expect(other.user.json == Array("{}".utf8))
+        #expect(other.tokens == tokens)
     }
 }

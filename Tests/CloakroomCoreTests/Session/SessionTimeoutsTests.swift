@@ -45,6 +45,20 @@ struct SessionTimeoutsTests {
                 == start + .seconds(3_600))
     }
 
+    @Test("end a session that cannot be renewed with its access token, and never later than others")
+    func endWithTokens() {
+        func tokens(refresh: Bool, accessEnd: Int64?) -> SessionTokens {
+            SessionTokens(
+                authorization: Secret("Bearer a"), refreshToken: refresh ? Secret("r") : nil,
+                accessExpiresAt: accessEnd.map { start + .seconds($0) }, obtainedAt: start)
+        }
+        func end(_ tokens: SessionTokens) -> Timestamp { timeouts.end(ofSessionMadeAt: start, tokens: tokens) }
+        #expect(end(tokens(refresh: false, accessEnd: 60)) == start + .seconds(60))
+        #expect(end(tokens(refresh: false, accessEnd: 10_000)) == start + .seconds(3_600))
+        #expect(end(tokens(refresh: false, accessEnd: nil)) == start + .seconds(3_600))
+        #expect(end(tokens(refresh: true, accessEnd: 60)) == start + .seconds(3_600))
+    }
+
     @Test(
         "note a use once in the lesser of a minute and a tenth of the idle timeout",
         arguments: [(900, 60_000), (600, 60_000), (300, 30_000), (1, 100)] as [(Int64, Int64)])

@@ -5,6 +5,11 @@ import Testing
 extension RequestHead {
     /// A request with the given field lines.
     static func with(_ lines: String..., start: String = "GET / HTTP/1.1") throws -> RequestHead {
+        try with(lines: lines, start: start)
+    }
+
+    /// The same with lines that are a list already.
+    static func with(lines: [String], start: String = "GET / HTTP/1.1") throws -> RequestHead {
         var head = RequestHead()
         var parser = HeadParser(limits: HeadLimits())
         var buffer = ByteBuffer(string: start + "\r\n" + lines.map { $0 + "\r\n" }.joined() + "\r\n")

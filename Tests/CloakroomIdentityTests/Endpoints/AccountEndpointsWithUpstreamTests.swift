@@ -18,7 +18,7 @@ struct AccountEndpointsWithUpstreamTests {
                 let observer = RecordingObserver()
                 let endpoints = AccountEndpoints(
                     store: store, client: client, observer: observer, session: SessionPlan(),
-                    accounts: AccountsPlan(), accountKey: Upstreams.accountKey)
+                    accounts: AccountsPlan(), accounts: AccountHashes(Upstreams.accountKey))
                 return try await body(mock, endpoints, store, observer)
             }
         }
@@ -91,10 +91,11 @@ struct AccountEndpointsWithUpstreamTests {
         try await Upstreams.withClient(Upstreams.plan(port: port)) { client in
             let store = ScriptedStore(Journal())
             let signedIn = EndpointsUnderTest.signedIn("1")
-            let (ticket, _) = try await store.create(signedIn.user, tokens: signedIn.tokens, now: now)
+            let (ticket, _) = try await store.create(
+                NewSession(user: signedIn.user, tokens: signedIn.tokens), now: now)
             let endpoints = AccountEndpoints(
                 store: store, client: client, observer: RecordingObserver(), session: SessionPlan(),
-                accounts: AccountsPlan(), accountKey: Upstreams.accountKey)
+                accounts: AccountsPlan(), accounts: AccountHashes(Upstreams.accountKey))
             var request = signIn()
             request.ticket = ticket
             #expect(await endpoints.answer(request).problem == Problem(.unreachable, status: 502))

@@ -10,13 +10,14 @@ struct SignOutTests {
     func signsOut() async throws {
         let subject = EndpointsUnderTest()
         let ticket = try await subject.ticket()
+        let id = try subject.id(of: ticket)
         let response = await subject.signOut(ticket)
         #expect(response.status == 204)
         #expect(response.content == .none)
         #expect(response.values(of: "Set-Cookie") == [cleared])
         #expect(response.values(of: "Clear-Site-Data") == [#""cache", "storage""#])
         #expect(subject.journal.all.suffix(2) == ["end signed_out", "revoke canary-refresh-1"])
-        #expect(subject.observer.all.last == .signOut(sessionHash: 42))
+        #expect(subject.observer.all.last == .signOut(id))
         #expect(subject.client.traceparents.last == "00-trace")
         #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
     }
@@ -25,9 +26,10 @@ struct SignOutTests {
     func revokeFails() async throws {
         let subject = EndpointsUnderTest()
         let ticket = try await subject.ticket()
+        let id = try subject.id(of: ticket)
         subject.client.failRevoke(.unreachable)
         #expect(await subject.signOut(ticket).status == 204)
-        #expect(subject.observer.all.suffix(2) == [.signOut(sessionHash: 42), .revokeFailed(sessionHash: 42)])
+        #expect(subject.observer.all.suffix(2) == [.signOut(id), .revokeFailed(id)])
         #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
     }
 

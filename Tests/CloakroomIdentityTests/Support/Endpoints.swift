@@ -13,30 +13,64 @@ struct EndpointsUnderTest {
     let observer = RecordingObserver()
     let endpoints: AccountEndpoints
 
-    init(messages: [ProblemCode: String] = [:], cookie: CookiePlan = CookiePlan()) {
+    static let account = AccountName(email: "jo@example.com")
+
+    init(messages: [ProblemCode: String] = [:], cookie: CookiePlan = CookiePlan(), isThrottled: Bool = true) {
         store = ScriptedStore(journal)
         client = ScriptedClient(journal, signIn: .success(Self.signedIn("1")))
         endpoints = AccountEndpoints(
             store: store, client: client, observer: observer, session: SessionPlan(cookie: cookie),
-            accounts: AccountsPlan(messages: messages), accountKey: Upstreams.accountKey)
+            accounts: AccountsPlan(messages: messages, isThrottled: isThrottled),
+            accounts: AccountHashes(Upstreams.accountKey))
     }
 
-    static func signedIn(_ number: String) -> SignedIn {
+    static func signedIn(_ number: String, account: AccountName = account) -> SignedIn {
         SignedIn(
             tokens: SessionTokens(
                 authorization: Secret("Bearer canary-access-\(number)"),
-                refreshToken: Secret("canary-refresh-\(number)")),
-            user: UserProfile(json: Array(userJSON.utf8), accountHash: 5))
+                refreshToken: Secret("canary-refresh-\(number)"), obtainedAt: now),
+            user: UserProfile(json: Array(userJSON.utf8), account: account))
     }
 
     func signIn(
-        _ body: String = #"{"email":"jo@example.com","password":"canary-password"}"#, ticket: SessionTicket? = nil
+        _ body: String = #"{"email":"jo@example.com","password":"canary-password"}"#, ticket: SessionTicket? = nil,
+        from peer: String = "192.0.2.1", userAgent: String? = nil, at now: Timestamp = now
     ) async -> OwnResponse {
         await endpoints.answer(
             OwnRequest(
-                endpoint: .signIn, ticket: ticket, contentType: "application/json", body: Secret(body),
-                traceparent: "00-trace", now: Self.now))
+                endpoint: .signIn, userAgent: userAgent, ticket: ticket, contentType: "application/json",
+                body: Secret(body), traceparent: "00-trace", now: now, origin: RequestOrigin(peer: peer)))
     }
+
+    /// Signs in with an e-mail address.
+    func signIn(email: String, from peer: String = "192.0.2.1", at now: Timestamp = now) async -> OwnResponse {
+        await signIn(#"{"email":"\#(email)","password":"canary-password"}"#, from: peer, at: now)
+    }
+
+    /// Asks one of the endpoints for a user's sessions.
+    func sessions(
+        _ endpoint: OwnEndpoint, _ name: String? = nil, ticket: SessionTicket?, at now: Timestamp = now
+    ) async -> OwnResponse {
+        await endpoints.answer(
+            OwnRequest(endpoint: endpoint, name: name, ticket: ticket, traceparent: "00-trace", now: now))
+    }
+
+    /// Another session in the store.
+    func session(
+        of account: AccountName = account, from client: SessionClient = SessionClient(), at now: Timestamp = now
+    ) async throws -> (SessionTicket, Session) {
+        let signedIn = Self.signedIn("x", account: account)
+        return try await store.create(
+            NewSession(user: signedIn.user, tokens: signedIn.tokens, client: client), now: now)
+    }
+
+    /// The name of a ticket's session.
+    func id(of ticket: SessionTicket) throws -> SessionID {
+        guard case .live(let session) = store.find(ticket, now: Self.now, slides: false) else { throw NoSession() }
+        return session.id
+    }
+
+    struct NoSession: Error {}
 
     func whoAmI(_ ticket: SessionTicket?, at now: Timestamp = now) async -> OwnResponse {
         await endpoints.answer(OwnRequest(endpoint: .whoAmI, ticket: ticket, now: now))

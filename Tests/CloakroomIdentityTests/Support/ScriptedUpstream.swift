@@ -22,6 +22,7 @@ final class ScriptedUpstream: Sendable {
     private struct State {
         var script: [Act]
         var requests: [String] = []
+        var connectionCount = 0
     }
 
     private let state: Mutex<State>
@@ -32,6 +33,11 @@ final class ScriptedUpstream: Sendable {
 
     /// The requests so far, heads and bodies as they came.
     var requests: [String] { state.withLock { $0.requests } }
+
+    /// How many connections were made.
+    var connectionCount: Int { state.withLock { $0.connectionCount } }
+
+    fileprivate func accept() { state.withLock { $0.connectionCount += 1 } }
 
     /// The last act of a script goes on for ever.
     fileprivate func receive(_ request: String) -> Act {
@@ -48,7 +54,8 @@ final class ScriptedUpstream: Sendable {
         let upstream = ScriptedUpstream(script)
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
+                upstream.accept()
+                return channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(ScriptHandler(upstream))
                 }
             }

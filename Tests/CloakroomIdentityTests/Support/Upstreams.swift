@@ -27,7 +27,7 @@ enum Upstreams {
         _ plan: UpstreamPlan, timeout: Duration = .seconds(10), body: (UpstreamTokenClient) async throws -> R
     ) async throws -> R {
         let client = UpstreamTokenClient(
-            plan, timeouts: TimeoutsPlan(identity: timeout), accountKey: accountKey,
+            plan, timeouts: TimeoutsPlan(identity: timeout),
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton)
         do {
             let result = try await body(client)

@@ -15,13 +15,16 @@ struct TokenAnswerTests {
     @Test("gives the tokens")
     func tokens() {
         let tokens = read(#"{"accessToken":"abc.def","refreshToken":"r-1"}"#)
-        #expect(tokens == SessionTokens(authorization: Secret("Bearer abc.def"), refreshToken: Secret("r-1")))
+        #expect(
+            tokens
+                == SessionTokens(
+                    authorization: Secret("Bearer abc.def"), refreshToken: Secret("r-1"), obtainedAt: now))
     }
 
     @Test("of the older dialect has no refresh token", arguments: ["", #","refreshToken":null"#])
     func olderDialect(rest: String) {
         let tokens = read(#"{"accessToken":"abc"\#(rest)}"#)
-        #expect(tokens == SessionTokens(authorization: Secret("Bearer abc")))
+        #expect(tokens == SessionTokens(authorization: Secret("Bearer abc"), obtainedAt: now))
     }
 
     @Test("gives the tokens from where the plan says they stand")
@@ -33,7 +36,8 @@ struct TokenAnswerTests {
         #expect(
             tokens
                 == SessionTokens(
-                    authorization: Secret("Bearer a"), refreshToken: Secret("r"), accessExpiresAt: now + .seconds(300)))
+                    authorization: Secret("Bearer a"), refreshToken: Secret("r"), accessExpiresAt: now + .seconds(300),
+                    obtainedAt: now))
     }
 
     @Test(

@@ -125,7 +125,9 @@ struct UpstreamFailureTests {
             var plan = Upstreams.plan(port: port)
             plan.revoke = TokenCallPlan(path: "/revoke", credentials: .json)
             try await Upstreams.withClient(plan, timeout: .milliseconds(200)) { client in
-                let tokens = SessionTokens(authorization: Secret("Bearer a"), refreshToken: Secret("canary-refresh"))
+                let tokens = SessionTokens(
+                    authorization: Secret("Bearer a"), refreshToken: Secret("canary-refresh"),
+                    obtainedAt: Upstreams.now)
                 await #expect(throws: TokenClientError(.timedOut, in: .revoke)) {
                     try await client.revoke(tokens, traceparent: nil)
                 }

@@ -6,7 +6,8 @@ import Testing
 @Suite("A user's document")
 struct UserDocumentTests {
     private let tokens = SessionTokens(
-        authorization: Secret("Bearer canary-access-token"), refreshToken: Secret("canary-refresh-token"))
+        authorization: Secret("Bearer canary-access-token"), refreshToken: Secret("canary-refresh-token"),
+        obtainedAt: Upstreams.now)
 
     private func read(_ text: String) -> String? {
         UserDocument.read(Array(text.utf8), tokens: tokens).map { String(decoding: $0, as: UTF8.self) }

@@ -24,7 +24,8 @@ struct EndOfConnectionTests {
                 listeners: [], upstreams: [], routes: [], accounts: AccountsPlan(upstream: nil),
                 timeouts: TimeoutsPlan(bodyIdle: .seconds(600)))
             let tables = try GatewayTables(
-                plan: plan, sessions: FakeSessions(), ownEndpoints: FakeEndpoints(), telemetry: telemetry, tracer: nil)
+                plan: plan, sessions: FakeSessions(), renewer: FakeRenewer(), ownEndpoints: FakeEndpoints(),
+                telemetry: telemetry, tracer: nil)
             context = LoopContext(eventLoop: channel.embeddedEventLoop, tables: tables, loopCount: 1)
             handler = HTTP1DownstreamHandler(ClientConnection(channel: channel, context: context, isTLS: false))
             try channel.pipeline.syncOperations.addHandlers([wire, handler])

@@ -51,6 +51,28 @@ struct ExchangeStateMachineTests {
         #expect(open.upstreamFailed(mayRetry: true) == .answer)
     }
 
+    @Test("A refused token: the exchange waits for another one, and the whole request is sent once more")
+    func replay() {
+        var machine = Self.machine(in: .sent(.complete))
+        #expect(machine.tokenRefused() == true)
+        #expect(machine.state == .parked)
+        #expect(machine.resume() == .proceed)
+        machine.replay()
+        #expect(machine.state == .leasing(.complete))
+        #expect(machine.leased() == .send)
+    }
+
+    @Test("There is no second try for a request that is not all sent, or whose answer has begun")
+    func noReplay() {
+        for state in [
+            ExchangeStateMachine.State.sent(.open), .relaying(.complete), .tunnelling(.open), .leasing(.complete), .idle,
+        ] {
+            var machine = Self.machine(in: state)
+            #expect(machine.tokenRefused() == false)
+            #expect(machine.state == state)
+        }
+    }
+
     @Test("Nothing is retried once the client has part of an answer (RFC 9110 §9.2.2)")
     func noRetryAfterHead() {
         for body in [ExchangeStateMachine.RequestBody.open, .complete] {

@@ -16,7 +16,8 @@ struct HTTP2ReleaseTests {
         defer { telemetry.shutdown() }
         let plan = GatewayPlan(listeners: [], upstreams: [], routes: [], accounts: AccountsPlan(upstream: nil))
         let tables = try GatewayTables(
-            plan: plan, sessions: FakeSessions(), ownEndpoints: FakeEndpoints(), telemetry: telemetry, tracer: nil)
+            plan: plan, sessions: FakeSessions(), renewer: FakeRenewer(), ownEndpoints: FakeEndpoints(),
+            telemetry: telemetry, tracer: nil)
         let channel = EmbeddedChannel()
         let context = LoopContext(eventLoop: channel.embeddedEventLoop, tables: tables, loopCount: 1)
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()

@@ -31,19 +31,42 @@ final class FakeSessions: SessionStore {
     /// Adds a session.
     /// - Returns: The `Cookie` line that belongs to it.
     func add(authorization: String = "Bearer \(Canary.accessToken)") -> String {
-        let (ticket, session) = Self.make(authorization)
-        state.withLock { $0.sessions[ticket] = session }
-        return "Cookie: __Host-cloakroom=\(ticket.cookieValue)"
+        add(Self.make(authorization))
     }
 
+    /// Adds a session that was made elsewhere, in the place of one that has the ticket already.
+    @discardableResult
+    func add(_ made: (SessionTicket, Session)) -> String {
+        state.withLock { $0.sessions[made.0] = made.1 }
+        return Self.cookie(made.0)
+    }
+
+    /// Takes all sessions out; from here on the store has to be asked.
+    func forget(load: Load) {
+        state.withLock { state in
+            state.sessions = [:]
+            state.load = load
+        }
+    }
+
+    /// The `Cookie` line of a ticket.
+    static func cookie(_ ticket: SessionTicket) -> String { "Cookie: __Host-cloakroom=\(ticket.cookieValue)" }
+
     /// A session that is in no store.
-    static func make(_ authorization: String = "Bearer \(Canary.accessToken)") -> (SessionTicket, Session) {
+    /// - Parameter expiresAt: The end of its access token.
+    static func make(
+        _ authorization: String = "Bearer \(Canary.accessToken)", refreshToken: String? = nil,
+        accessExpiresAt: Timestamp? = nil, obtainedAt: Timestamp = Timestamp(seconds: 0)
+    ) -> (SessionTicket, Session) {
         var generator = SystemRandomNumberGenerator()
         let session = Session(
             key: SessionKey(generator.next(), generator.next(), generator.next(), generator.next()),
-            user: UserProfile(json: [], accountHash: 1), tokens: SessionTokens(authorization: Secret(authorization)),
+            user: UserProfile(json: [], account: AccountName(email: "jo@example.com")),
+            tokens: SessionTokens(
+                authorization: Secret(authorization), refreshToken: refreshToken.map { Secret($0) },
+                accessExpiresAt: accessExpiresAt, obtainedAt: obtainedAt),
             createdAt: Timestamp(seconds: 0), expiresAt: Timestamp(milliseconds: .max),
-            lastUsedAt: Timestamp(seconds: 0), logHash: 0xfeed)
+            lastUsedAt: Timestamp(seconds: 0))
         return (SessionTicket(using: &generator), session)
     }
 
@@ -71,15 +94,68 @@ final class FakeSessions: SessionStore {
         }
     }
 
-    func create(
-        _ user: UserProfile, tokens: SessionTokens, now: Timestamp
-    ) async throws(SessionStoreError) -> (SessionTicket, Session) {
-        throw SessionStoreError(.full)
-    }
-
     func end(
         _ ticket: SessionTicket, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> Session? {
         state.withLock { $0.sessions.removeValue(forKey: ticket) }
+    }
+
+    var isAvailable: Bool { true }
+    func run() async {}
+}
+
+/// What the proxy never asks for.
+extension FakeSessions {
+    func create(_ new: NewSession, now: Timestamp) async throws(SessionStoreError) -> (SessionTicket, Session) {
+        throw SessionStoreError(.full)
+    }
+
+    func lease(_ key: SessionKey, for duration: Duration, now: Timestamp) async throws(SessionStoreError)
+        -> LeaseAttempt
+    {
+        .gone
+    }
+
+    func save(
+        _ renewal: SessionRenewal, ticket: SessionTicket, over session: Session, under lease: RenewalLease,
+        now: Timestamp
+    ) async throws(SessionStoreError) -> SaveAttempt {
+        .gone
+    }
+
+    func reject(_ session: Session, under lease: RenewalLease, now: Timestamp) async throws(SessionStoreError)
+        -> RejectAttempt
+    {
+        .gone
+    }
+
+    func release(_ lease: RenewalLease, of key: SessionKey) async {}
+
+    func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
+        try await load(ticket, now: now)
+    }
+
+    func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] { [] }
+
+    func end(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp)
+        async throws(SessionStoreError) -> Bool
+    {
+        false
+    }
+
+    func endAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp)
+        async throws(SessionStoreError) -> [SessionID]
+    {
+        []
+    }
+
+    func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
+        keys.map { _ in nil }
+    }
+
+    func replaceThrottleState(
+        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        true
     }
 }

@@ -47,6 +47,7 @@ struct RunningGateway: Sendable {
 /// What a gateway under test is made of. Everything has a default that gets out of the way.
 struct GatewaySetup: Sendable {
     var sessions = FakeSessions()
+    var renewer: any SessionRenewing = FakeRenewer()
     var endpoints: any OwnEndpoints = FakeEndpoints()
     var settings: TelemetrySettings
     var tracer: (any Tracer)?
@@ -86,8 +87,8 @@ struct GatewaySetup: Sendable {
             let telemetry = GatewayTelemetry(settings: settings)
             defer { telemetry.shutdown() }
             let tables = try GatewayTables(
-                plan: plan, sessions: sessions, ownEndpoints: endpoints, telemetry: telemetry, tracer: tracer,
-                logger: logger, resolver: resolver)
+                plan: plan, sessions: sessions, renewer: renewer, ownEndpoints: endpoints, telemetry: telemetry,
+                tracer: tracer, logger: logger, resolver: resolver)
             let box = PortBox()
             let server = GatewayServer(tables: tables, logger: logger) { listeners in
                 box.ports.withLock { $0 = listeners.map(\.address.port) }

@@ -1,53 +1,108 @@
 import CloakroomCore
-import CloakroomSessions
 import Testing
+
+@testable import CloakroomSessions
 
 /// A kind of store that the contract suite is run against. A new store is one more line in ``all``.
 struct StoreUnderTest: Sendable, CustomTestStringConvertible {
     let name: String
-    /// Makes an empty store that nobody else uses.
-    let make: @Sendable (SessionPlan) -> any SessionStore
+    /// Whether several stores may share what is kept, as replicas do.
+    var isShared = true
+    /// Whether time passes for it as its callers say. A server of its own goes by its own clock.
+    var followsGivenTime = true
+    /// Whether it knows how many sessions there are.
+    var counts = true
+    /// Makes a place for sessions that nobody else uses.
+    let make: @Sendable (SessionPlan) async throws -> any StorePlace
 
     var testDescription: String { name }
 
-    static let all = [
-        StoreUnderTest(name: "memory") { plan in
-            MemorySessionStore(plan, logKey: KeyedHash(key0: 1, key1: 2))
+    static let all =
+        [
+            StoreUnderTest(name: "memory", isShared: false) { MemoryPlace(plan: $0) }
+        ] + RecordsUnderTest.all.map(sealed)
+
+    /// Those that several replicas may share.
+    static let shared = all.filter(\.isShared)
+    /// Those that tests of deadlines can be run against.
+    static let followingGivenTime = all.filter(\.followsGivenTime)
+
+    /// Sealed sessions over a kind of record store.
+    private static func sealed(over kind: RecordsUnderTest) -> StoreUnderTest {
+        StoreUnderTest(
+            name: "sealed, \(kind.name)", followsGivenTime: kind.followsGivenTime, counts: kind.counts
+        ) { plan in
+            SealedPlace(plan: plan, place: try await kind.make())
         }
-    ]
-}
-
-/// Values that a session is made of, told apart by a number.
-enum Sample {
-    static let start = Timestamp(seconds: 1_700_000_000)
-    static let plan = SessionPlan(idleTimeout: .seconds(900), absoluteTimeout: .seconds(3_600), maxSessions: 10_000)
-
-    static func user(_ number: Int = 0) -> UserProfile {
-        UserProfile(json: Array(#"{"id":\#(number)}"#.utf8), accountHash: UInt64(number))
     }
 
-    static func tokens(_ number: Int = 0) -> SessionTokens {
-        SessionTokens(authorization: Secret("Bearer access-\(number)"), refreshToken: Secret("refresh-\(number)"))
-    }
-}
-
-extension SessionLookup {
-    /// The session, if there is a live one.
-    var session: Session? {
-        if case .live(let session) = self { session } else { nil }
+    /// Runs a test with a running store over a new place.
+    func run(_ plan: SessionPlan = Sample.plan, _ test: (any SessionStore) async throws -> Void) async throws {
+        let place = try await make(plan)
+        try await RunningStore.with(try await place.store(), test)
+        await place.tearDown()
     }
 
-    /// Why there is none, if that is the answer.
-    var reason: UnauthorizedReason? {
-        if case .none(let reason) = self { reason } else { nil }
+    /// Runs a test with two running stores over a new place: two replicas.
+    func runTwo(
+        _ plan: SessionPlan = Sample.plan, _ test: (any SessionStore, any SessionStore) async throws -> Void
+    ) async throws {
+        let place = try await make(plan)
+        let other = try await place.store()
+        try await RunningStore.with(try await place.store()) { one in
+            try await RunningStore.with(other) { try await test(one, $0) }
+        }
+        await place.tearDown()
     }
 }
 
-extension SessionStore {
-    /// What a request would get: the local table, and where that cannot tell, the store itself.
-    func look(_ ticket: SessionTicket, at now: Timestamp, slides: Bool = true) async throws -> SessionLookup {
-        let lookup = find(ticket, now: now, slides: slides)
-        guard case .unknown = lookup else { return lookup }
-        return try await load(ticket, now: now)
+/// Where stores keep sessions.
+protocol StorePlace: Sendable {
+    /// One more store over this place.
+    func store() async throws -> any SessionStore
+    func tearDown() async
+}
+
+struct MemoryPlace: StorePlace {
+    let plan: SessionPlan
+
+    func store() async throws -> any SessionStore {
+        MemorySessionStore(plan, accountHashes: Sample.accountHashes, clock: { Sample.start })
     }
+
+    func tearDown() async {}
+}
+
+struct SealedPlace: StorePlace {
+    let plan: SessionPlan
+    let place: any RecordPlace
+
+    func store() async throws -> any SessionStore { seal(try await place.store()) }
+    func tearDown() async { await place.tearDown() }
+
+    private func seal(_ records: some SessionRecordStore) -> any SessionStore {
+        SealedSessionStore(records, plan: plan, secrets: Sample.secrets)
+    }
+}
+
+enum RunningStore {
+    /// Runs a store for as long as a test takes.
+    static func with(_ store: any SessionStore, _ test: (any SessionStore) async throws -> Void) async throws {
+        let running = Task { await store.run() }
+        await untilTrue { store.isAvailable }
+        do {
+            try await test(store)
+        } catch {
+            running.cancel()
+            await running.value
+            throw error
+        }
+        running.cancel()
+        await running.value
+    }
+}
+
+/// Waits until something is so that nobody tells of: asks again and again, and lets others work in between.
+func untilTrue(_ condition: () async -> Bool?) async {
+    while await condition() != true { await Task.yield() }
 }

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The heap of deadlines")
 struct ExpiryHeapTests {
-    private func drain(_ heap: inout ExpiryHeap, now: Int64) -> [Int64] {
+    private func drain(_ heap: inout ExpiryHeap<UInt64>, now: Int64) -> [Int64] {
         var deadlines: [Int64] = []
         while let entry = heap.popDue(now: now) { deadlines.append(entry.deadline) }
         return deadlines
@@ -13,9 +13,9 @@ struct ExpiryHeapTests {
     @Test("gives entries out in order of their deadlines, pushed one by one or made all at once")
     func order() {
         let deadlines = (0..<500).map { Int64(($0 &* 7_919) % 503) }
-        var pushed = ExpiryHeap()
+        var pushed = ExpiryHeap<UInt64>()
         for deadline in deadlines { pushed.push(ExpiryHeap.Entry(deadline: deadline, id: 0)) }
-        var made = ExpiryHeap(deadlines.map { ExpiryHeap.Entry(deadline: $0, id: 0) })
+        var made = ExpiryHeap<UInt64>(deadlines.map { ExpiryHeap.Entry(deadline: $0, id: 0) })
         #expect(pushed.count == 500)
         #expect(drain(&pushed, now: .max) == deadlines.sorted())
         #expect(drain(&made, now: .max) == deadlines.sorted())

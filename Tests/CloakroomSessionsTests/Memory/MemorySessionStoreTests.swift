@@ -1,7 +1,8 @@
 import CloakroomCore
-import CloakroomSessions
 import Synchronization
 import Testing
+
+@testable import CloakroomSessions
 
 @Suite("The memory store")
 struct MemorySessionStoreTests {
@@ -12,7 +13,7 @@ struct MemorySessionStoreTests {
 
         func store(_ plan: SessionPlan) -> MemorySessionStore {
             MemorySessionStore(
-                plan, logKey: KeyedHash(key0: 1, key1: 2), onCreated: { self.created.withLock { $0 += 1 } },
+                plan, accountHashes: Sample.accountHashes, clock: { Sample.start }, onCreated: { self.created.withLock { $0 += 1 } },
                 onEnded: { reason in self.ended.withLock { $0[reason, default: 0] += 1 } })
         }
 
@@ -37,7 +38,7 @@ struct MemorySessionStoreTests {
     @Test("never says that it cannot tell")
     func neverUnknown() async throws {
         let store = Counts().store(Sample.plan)
-        let (ticket, _) = try await store.create(Sample.user(), tokens: Sample.tokens(), now: start)
+        let (ticket, _) = try await store.create(Sample.new(), now: start)
         var generator = SystemRandomNumberGenerator()
         for lookup in [
             store.find(ticket, now: start, slides: true),
@@ -53,7 +54,7 @@ struct MemorySessionStoreTests {
         let counts = Counts()
         let store = counts.store(Sample.plan)
         for number in 0..<1_000 {
-            _ = try await store.create(Sample.user(number), tokens: Sample.tokens(number), now: start)
+            _ = try await store.create(Sample.new(number), now: start)
         }
         #expect(store.sweep(now: start + .seconds(899)) == 0)
         let now = start + .seconds(900)
@@ -71,7 +72,7 @@ struct MemorySessionStoreTests {
     func sweepSparesUsed() async throws {
         let counts = Counts()
         let store = counts.store(Sample.plan)
-        let (ticket, _) = try await store.create(Sample.user(), tokens: Sample.tokens(), now: start)
+        let (ticket, _) = try await store.create(Sample.new(), now: start)
         _ = store.find(ticket, now: start + .seconds(500), slides: true)
         #expect(store.sweep(now: start + .seconds(1_399)) == 0)
         #expect(store.sweep(now: start + .seconds(1_400)) == 1)
@@ -85,7 +86,7 @@ struct MemorySessionStoreTests {
         let store = counts.store(Sample.plan)
         var tickets: [SessionTicket] = []
         for number in 0..<4 {
-            tickets.append(try await store.create(Sample.user(number), tokens: Sample.tokens(number), now: start).0)
+            tickets.append(try await store.create(Sample.new(number), now: start).0)
         }
         _ = try await store.end(tickets[0], reason: .signedOut, now: start)
         _ = try await store.end(tickets[1], reason: .replaced, now: start)
@@ -105,7 +106,7 @@ struct MemorySessionStoreTests {
         let store = Counts().store(Sample.plan)
         var tickets: [SessionTicket] = []
         for _ in 0..<70_000 {
-            let (ticket, _) = try await store.create(Sample.user(), tokens: Sample.tokens(), now: start)
+            let (ticket, _) = try await store.create(Sample.new(), now: start)
             _ = try await store.end(ticket, reason: .signedOut, now: start)
             tickets.append(ticket)
         }
@@ -141,17 +142,17 @@ struct MemorySessionStoreTests {
             let now = start + .seconds(Int64(step))
             switch (step &* 31 &+ worker) % 5 {
             case 0, 1:
-                let made = try? await store.create(Sample.user(worker), tokens: Sample.tokens(worker), now: now)
+                let made = try? await store.create(Sample.new(worker), now: now)
                 if let made { mine.append(made.0) }
             case 2:
                 guard let ticket = mine.popLast() else { continue }
                 let ended = try? await store.end(ticket, reason: .signedOut, now: now)
-                #expect(ended == nil || ended?.user.accountHash == UInt64(worker))
+                #expect(ended == nil || ended?.user.account == Sample.account(worker))
                 #expect(store.find(ticket, now: now, slides: true).session == nil)
             case 3:
                 for ticket in mine.suffix(20) {
                     let session = store.find(ticket, now: now, slides: true).session
-                    #expect(session == nil || session?.user.accountHash == UInt64(worker))
+                    #expect(session == nil || session?.user.account == Sample.account(worker))
                 }
             default:
                 store.sweep(now: now, limit: 50)

@@ -9,14 +9,20 @@ struct GatewayMetricsTests {
     func zeros() {
         let metrics = GatewayMetrics(registry: PrometheusRegistry())
         let text = String(decoding: metrics.registry.exposition(), as: UTF8.self)
-        for outcome in ["success", "rejected", "invalid", "upstream_error", "store_error"] {
+        for outcome in ["success", "rejected", "invalid", "upstream_error", "throttled", "store_error"] {
             #expect(text.contains("cloakroom_sign_ins_total{outcome=\"\(outcome)\"} 0\n"))
         }
         for kind in ["user", "everywhere", "admin"] {
             #expect(text.contains("cloakroom_sign_outs_total{kind=\"\(kind)\"} 0\n"))
         }
+        for outcome in ["success", "coalesced", "rejected", "transient", "lease_timeout"] {
+            #expect(text.contains("cloakroom_token_refreshes_total{outcome=\"\(outcome)\"} 0\n"))
+            #expect(text.contains("cloakroom_token_refresh_duration_seconds_count{outcome=\"\(outcome)\"} 0\n"))
+        }
         #expect(text.contains("cloakroom_sessions_created_total 0\n"))
-        #expect(text.contains("cloakroom_sessions_ended_total{reason=\"expired_idle\"} 0\n"))
+        for reason in ["expired_idle", "unreadable", "refresh_rejected"] {
+            #expect(text.contains("cloakroom_sessions_ended_total{reason=\"\(reason)\"} 0\n"))
+        }
     }
 
     @Test("What is recorded shows under the documented names")
@@ -31,6 +37,12 @@ struct GatewayMetricsTests {
         metrics.upstreamPendingRequests(upstream: "api").add(1)
         metrics.upstreamRetries(upstream: "api", reason: "reset").increment()
         metrics.wireRejections(kind: "bad_host").increment()
+        metrics.recordRenewal(.leaseTimeout, durationNanoseconds: 2_000_000_000)
+        let store = metrics.sessionStore(backend: "valkey", operations: ["read", "insert"])
+        store.up.set(1)
+        store.record(operation: "read", isSuccess: true, nanoseconds: 400_000)
+        store.record(operation: "read", isSuccess: false, nanoseconds: 500_000_000)
+        store.record(operation: "unheard of", isSuccess: true, nanoseconds: 1)
         metrics.setBuildInfo(version: "1.2.3", commit: "abc")
         let text = String(decoding: metrics.registry.exposition(), as: UTF8.self)
         for line in [
@@ -44,9 +56,19 @@ struct GatewayMetricsTests {
             #"cloakroom_upstream_pending_requests{upstream="api"} 1"#,
             #"cloakroom_upstream_retries_total{reason="reset",upstream="api"} 1"#,
             #"cloakroom_wire_rejections_total{kind="bad_host"} 1"#,
+            #"cloakroom_token_refreshes_total{outcome="lease_timeout"} 1"#,
+            #"cloakroom_token_refresh_duration_seconds_sum{outcome="lease_timeout"} 2"#,
+            #"cloakroom_session_store_up{backend="valkey"} 1"#,
+            "cloakroom_session_store_operation_duration_seconds_count"
+                + #"{backend="valkey",operation="read",outcome="success"} 1"#,
+            "cloakroom_session_store_operation_duration_seconds_count"
+                + #"{backend="valkey",operation="read",outcome="error"} 1"#,
+            "cloakroom_session_store_operation_duration_seconds_count"
+                + #"{backend="valkey",operation="insert",outcome="success"} 0"#,
             #"cloakroom_build_info{commit="abc",version="1.2.3"} 1"#,
         ] {
             #expect(text.contains(line + "\n"), "\(line)")
         }
+        #expect(!text.contains("unheard of"))
     }
 }

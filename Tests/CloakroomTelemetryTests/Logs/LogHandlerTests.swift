@@ -112,12 +112,27 @@ struct AuditLogTests {
         let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
         let origin = RequestOrigin(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
         audit.signIn(.rejected, user: 0xfeed, origin: origin)
-        audit.signOut(.user, session: 0x1, origin: origin)
-        audit.revokeFailed(session: 0x2, origin: origin)
+        audit.signOut(SessionID(0x1), origin: origin)
+        audit.revokeFailed(SessionID(0x2), origin: origin)
+        audit.signIn(.throttled, user: nil, origin: origin)
+        audit.signOutOthers([SessionID(0x3), SessionID(0x4)], by: SessionID(0x5), origin: origin)
+        audit.revoked((0..<1_000).map { SessionID($0) }, origin: origin)
+        audit.refreshRejected(SessionID(0x6), origin: origin)
         writer.shutdown()
         let objects = try await pipe.objects()
         let names = objects.compactMap { $0["event"] as? String }
-        #expect(names == ["sign_in", "sign_out", "revoke_failed"])
+        #expect(
+            names == [
+                "sign_in", "sign_out", "revoke_failed", "sign_in", "sign_out_others", "sessions_revoked",
+                "refresh_rejected",
+            ])
+        #expect(objects[3]["outcome"] as? String == "throttled")
+        #expect(objects[4]["count"] as? String == "2")
+        #expect(objects[4]["session"] as? String == "0000000000000005")
+        #expect(objects[4]["sessions"] as? [String] == ["0000000000000003", "0000000000000004"])
+        #expect(objects[5]["count"] as? String == "1000")
+        #expect((objects[5]["sessions"] as? [String])?.count == 32)
+        #expect(objects[6]["session"] as? String == "0000000000000006")
         #expect(objects[0]["outcome"] as? String == "rejected")
         #expect(objects[0]["user"] as? String == "000000000000feed")
         #expect(objects[1]["user"] == nil)
@@ -125,5 +140,35 @@ struct AuditLogTests {
         #expect(objects[2]["session"] as? String == "0000000000000002")
         #expect(objects.allSatisfy { $0["peer"] as? String == "192.0.2.1" })
         #expect(objects.allSatisfy { $0["request_id"] as? String == "00000000000000000000000000000abc" })
+    }
+
+    @Test("What the gateway finds out by itself names no peer and no request")
+    func ownEvents() async throws {
+        let pipe = try LinePipe()
+        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
+        let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
+        audit.sessionUnreadable(SessionID(0x7))
+        audit.refreshRejected(SessionID(0x8), origin: RequestOrigin())
+        writer.shutdown()
+        let objects = try await pipe.objects()
+        #expect(objects.map { $0["event"] as? String } == ["session_unreadable", "refresh_rejected"])
+        #expect(objects.map { $0["session"] as? String } == ["0000000000000007", "0000000000000008"])
+        #expect(objects.allSatisfy { $0["peer"] == nil && $0["request_id"] == nil })
+    }
+
+    @Test("Renewals that fail for the time being are told of once in ten seconds, with the number left out")
+    func failedRenewals() async throws {
+        let pipe = try LinePipe()
+        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
+        let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
+        for second in [100, 101, 109, 110, 50] {
+            audit.refreshFailed(
+                .transient, SessionID(0x9), origin: RequestOrigin(), now: Timestamp(seconds: Int64(second)))
+        }
+        writer.shutdown()
+        let objects = try await pipe.objects()
+        #expect(objects.map { $0["unlogged"] as? String } == ["0", "2", "0"])
+        #expect(objects.allSatisfy { $0["level"] as? String == "warning" })
+        #expect(objects.allSatisfy { $0["event"] as? String == "refresh_failed" })
     }
 }

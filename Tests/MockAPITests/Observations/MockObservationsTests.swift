@@ -25,7 +25,7 @@ struct MockObservationsTests {
     func reset() {
         let observations = MockObservations()
         observations.record(request("/a"))
-        observations.recordRefresh()
+        observations.recordRefresh(at: 1)
         observations.recordReuse()
         observations.reset()
         #expect(observations.snapshot() == ObservationSnapshot())

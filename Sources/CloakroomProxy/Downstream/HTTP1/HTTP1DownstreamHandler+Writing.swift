@@ -38,6 +38,7 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
         }
         if additions.isPrivate { outbound.writeStaticString("Cache-Control: private\r\n") }
         if additions.variesByCookie { outbound.writeStaticString("Vary: Cookie\r\n") }
+        if let lines = additions.crossOriginLines { outbound.writeBytes(lines) }
         if outgoingFraming == .chunked { outbound.writeStaticString("Transfer-Encoding: chunked\r\n") }
         writeConnectionField()
         outbound.writeStaticString("\r\n")

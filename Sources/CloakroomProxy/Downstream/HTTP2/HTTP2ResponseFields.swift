@@ -34,6 +34,7 @@ struct HTTP2ResponseFields {
         if let date = additions.date { headers.add(name: "date", value: String(decoding: date, as: UTF8.self)) }
         if additions.isPrivate { headers.add(name: "cache-control", value: "private") }
         if additions.variesByCookie { headers.add(name: "vary", value: "Cookie") }
+        if let lines = additions.crossOriginLines { add(lines: lines.span) }
     }
 
     /// The fields of an answer of the gateway's own.

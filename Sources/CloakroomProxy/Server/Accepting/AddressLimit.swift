@@ -42,18 +42,3 @@ final class AddressLimit: Sendable {
         }
     }
 }
-
-/// What counts as one client: an IPv4 address, or the /64 of an IPv6 address, which is the least that one gets.
-struct AddressBlock: Hashable, Sendable {
-    private let isVersion6: Bool
-    private let prefix: UInt64
-
-    /// - Returns: `nil` if it is no IP address.
-    init?(_ address: String) {
-        guard let bytes = IPAddress.bytes(of: address) else { return nil }
-        // An IPv4 address that is mapped into IPv6 is the same client (RFC 4291 §2.5.5.2).
-        let isMapped = bytes.count == 16 && bytes.prefix(10).allSatisfy { $0 == 0 } && bytes[10...11] == [0xff, 0xff]
-        isVersion6 = bytes.count == 16 && !isMapped
-        prefix = (isMapped ? bytes.suffix(4) : bytes.prefix(8)).reduce(0) { $0 << 8 | UInt64($1) }
-    }
-}

@@ -1,0 +1,49 @@
+"""Sessions in SQLite: kill -9 in the middle of sign-ins, and every one that was acknowledged is there afterwards."""
+
+import os
+import signal
+import threading
+import time
+
+from rig import Failure
+from trials import http1, signedin
+
+THREADS = 16
+
+
+def run(stage, verdict, options):
+    mock = signedin.mock(stage, 3_600)
+    session = {"store": "sqlite", "sqlite": {"path": str(stage.folder / "sessions.sqlite")}}
+    cookies, wanted = [], options.sign_ins
+    for round_number in range(1, 4):
+        gateway = signedin.gateway(stage, mock, session)
+        before = len(cookies)
+        stop_at = before + wanted // 3
+        over = threading.Event()
+
+        def sign_in():
+            while not over.is_set() and len(cookies) < before + wanted:
+                try:
+                    cookies.append(signedin.sign_in(gateway.port))
+                except (OSError, Failure, http1.Closed, http1.Truncated):
+                    # It was killed before it answered: nothing was acknowledged.
+                    return
+
+        threads = [threading.Thread(target=sign_in, daemon=True) for _ in range(THREADS)]
+        start = time.monotonic()
+        for thread in threads:
+            thread.start()
+        while len(cookies) < stop_at and any(thread.is_alive() for thread in threads):
+            time.sleep(0.001)
+        os.kill(gateway.pid, signal.SIGKILL)
+        rate = (len(cookies) - before) / (time.monotonic() - start)
+        over.set()
+        for thread in threads:
+            thread.join(40)
+        verdict.figure(f"kill -9 no. {round_number} after {len(cookies) - before} sign-ins, {rate:.0f} a second")
+    gateway = signedin.gateway(stage, mock, session)
+    # Both the gateway's own answer and the upstream's: the tokens are there too.
+    lost = [cookie for cookie in cookies if signedin.who(gateway.port, cookie) != 200]
+    verdict.holds("every acknowledged sign-in is there", not lost, f"{len(cookies)} acknowledged, {len(lost)} lost")
+    refused = sum(signedin.video(gateway.port, cookie) != 200 for cookie in cookies[::10])
+    verdict.holds("and good for requests", refused == 0, f"{len(cookies[::10])} asked, {refused} refused")

@@ -1,0 +1,155 @@
+"""Gateways in front of the mock API, and clients that are signed in."""
+
+import base64
+import collections
+import json
+import threading
+import time
+
+import rig as rigs
+from rig import Failure
+from trials import http1
+
+TOKEN = "trial-api-token"
+EMAIL, PASSWORD = "jo@example.com", "correct horse"
+SECRET = "a secret of the gateway's that is long enough for a trial"
+
+
+def mock(stage, lifetime):
+    """Starts the mock API; access tokens live for so many seconds, refresh tokens are good once."""
+    port = stage.free_port()
+    command = [stage.binary, "mock-api", "--port", str(port), "--api-token", TOKEN, "--user", f"{EMAIL}:{PASSWORD}"]
+    stage.process("mock", [*command, "--access-token-lifetime", str(lifetime), "--expose-observations"], port)
+    return port
+
+
+def observed(mock_port):
+    """What the mock has seen."""
+    _, _, text = rigs.request(f"http://127.0.0.1:{mock_port}/__mock/requests", headers={"X-API-TOKEN": TOKEN})
+    return json.loads(text)
+
+
+def gateway(stage, mock_port, session, **changes):
+    """Starts a gateway that people can sign in at."""
+    routes = [
+        {"name": "all", "methods": ["GET"], "path": "/*", "upstream": "api", "requiresAuthorization": False},
+        {
+            "name": "video",
+            "methods": ["GET"],
+            "path": "/videos/{id}",
+            "upstream": "api",
+            "requiresAuthorization": True,
+            "inject": ["apiToken", "bearer"],
+        },
+    ]
+    upstream = {
+        "targets": [f"http://127.0.0.1:{mock_port}"],
+        "apiToken": {"value": TOKEN},
+        "signIn": {"path": "/auth"},
+        "refresh": {"path": "/auth/refresh"},
+        "revoke": {"path": "/auth/revoke"},
+        "user": {"path": "/user"},
+    }
+    return stage.gateway(
+        warm_up=False,
+        upstream=upstream,
+        routes=routes,
+        session={"cookie": {"name": "cloakroom", "secure": False}, "secrets": [SECRET], **session},
+        accounts={"throttle": False},
+        **changes,
+    )
+
+
+def sign_in(port, timeout=30):
+    """Signs in and returns the cookie, as a field line."""
+    basic = base64.b64encode(f"{EMAIL}:{PASSWORD}".encode()).decode()
+    with http1.Client(port, timeout) as client:
+        client.send("POST", "/auth", [], 0, fields=f"Authorization: Basic {basic}\r\n")
+        status = client.receive()
+        body = client.body()
+        if status != 200:
+            raise Failure(f"signing in is answered with {status}: {body[:200]!r}")
+        return f"Cookie: {client.fields['set-cookie'].partition(';')[0]}\r\n"
+
+
+def sign_out(port, cookie):
+    with http1.Client(port) as client:
+        client.send("DELETE", "/auth", fields=cookie)
+        return client.receive()
+
+
+def video(port, cookie, timeout=10):
+    """The status of a request that needs the session."""
+    with http1.Client(port, timeout) as client:
+        client.get("/videos/1", cookie)
+        return client.status
+
+
+def who(port, cookie, timeout=10):
+    """The status of asking who is signed in: the gateway's own answer."""
+    with http1.Client(port, timeout) as client:
+        client.get("/auth", cookie)
+        return client.status
+
+
+class Crowd:
+    """Clients of one session that keep asking. `statuses` counts what they are answered."""
+
+    def __init__(self, gateways, cookie, count, pause=0.1):
+        self.ports, self.cookie, self.pause = [gateway.port for gateway in gateways], cookie, pause
+        self.over = threading.Event()
+        self.statuses = collections.Counter()
+        self.slowest = 0.0
+        self.samples = []
+        self.threads = [threading.Thread(target=self.ask, args=(number,), daemon=True) for number in range(count)]
+
+    def ask(self, number):
+        port, client = self.ports[number % len(self.ports)], None
+        # Not all in one moment.
+        self.over.wait(self.pause * number / max(1, len(self.threads)))
+        while not self.over.is_set():
+            start = time.monotonic()
+            try:
+                client = client or http1.Client(port, timeout=30)
+                body = client.get("/videos/1", self.cookie)
+                self.statuses[client.status] += 1
+                if client.status != 200 and len(self.samples) < 10:
+                    self.samples.append(body[:300])
+                if not client.persists:
+                    client.socket.close()
+                    client = None
+            except (OSError, http1.Closed, http1.Truncated, http1.Malformed) as error:
+                self.statuses[type(error).__name__] += 1
+                client = None
+            self.slowest = max(self.slowest, time.monotonic() - start)
+            self.over.wait(self.pause)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        for thread in self.threads:
+            thread.join(40)
+
+    def summary(self):
+        return ", ".join(f"{count} × {status}" for status, count in sorted(self.statuses.items(), key=str))
+
+
+class Refreshes:
+    """How often the mock exchanges a refresh token while a block runs, and when."""
+
+    def __init__(self, mock_port):
+        self.mock_port = mock_port
+
+    def __enter__(self):
+        self.first = observed(self.mock_port)["refreshes"]
+        return self
+
+    def __exit__(self, *_):
+        final = observed(self.mock_port)
+        self.count, self.reuse = final["refreshes"] - self.first, final["reuseDetections"]
+        moments = final["refreshTimes"][-self.count :] if self.count else []
+        self.gaps = [later - earlier for earlier, later in zip(moments, moments[1:])]

@@ -1,0 +1,29 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+
+/// Makes the answers of the admin listener: nothing in them may be stored, framed, sniffed or allowed to load anything.
+enum AdminResponse {
+    static func json(
+        _ status: HTTPResponse.Status, _ document: some Encodable, contentType: String = "application/json"
+    ) -> Response {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard let body = try? encoder.encode(document) else { return text(.internalServerError, "not encodable\n") }
+        return make(status, contentType, Array(body))
+    }
+
+    static func text(_ status: HTTPResponse.Status, _ body: String) -> Response {
+        make(status, "text/plain; charset=utf-8", Array(body.utf8))
+    }
+
+    static func make(_ status: HTTPResponse.Status, _ contentType: String, _ body: [UInt8]) -> Response {
+        var headers = HTTPFields()
+        headers[.contentType] = contentType
+        headers[.cacheControl] = "no-store"
+        headers[.xContentTypeOptions] = "nosniff"
+        headers[.contentSecurityPolicy] = "default-src 'none'; frame-ancestors 'none'"
+        if let referrerPolicy = HTTPField.Name("Referrer-Policy") { headers[referrerPolicy] = "no-referrer" }
+        return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)))
+    }
+}

@@ -1,0 +1,48 @@
+import CloakroomCore
+import Foundation
+
+/// Whose sessions an operator wants to end.
+enum RevocationTarget: Equatable {
+    /// All of an account's.
+    case user(AccountName)
+    /// One, whoever's it is.
+    case session(SessionID)
+
+    /// What is wrong with a request. Nothing of the request stands in it.
+    struct Mistake: Error, Equatable {
+        /// It cannot be read (400); otherwise it can be, and makes no sense (422).
+        let isMalformed: Bool
+        let detail: String
+    }
+
+    /// Reads a JSON object with exactly one member, `user` or `session`.
+    init(json: Data) throws(Mistake) {
+        let document: Any
+        do {
+            document = try JSONSerialization.jsonObject(with: json, options: [.fragmentsAllowed])
+        } catch {
+            throw Mistake(isMalformed: true, detail: "The body is not JSON.")
+        }
+        // More members than one might mean that more was wanted than would be done.
+        guard let members = document as? [String: Any], members.count == 1, let (name, value) = members.first,
+            let text = value as? String
+        else { throw Self.unclear }
+        switch name {
+        case "user":
+            guard text.contains("@"), text.utf8.count <= 254 else {
+                throw Mistake(isMalformed: false, detail: "user is the e-mail address that somebody signs in with.")
+            }
+            self = .user(AccountName(email: text))
+        case "session":
+            guard let id = SessionID(text) else {
+                throw Mistake(isMalformed: false, detail: "session is the 16 hexadecimal digits that logs show.")
+            }
+            self = .session(id)
+        default: throw Self.unclear
+        }
+    }
+
+    private static let unclear = Mistake(
+        isMalformed: false,
+        detail: #"Send {"user": "e-mail"} or {"session": "16 hexadecimal digits"}, and nothing more."#)
+}

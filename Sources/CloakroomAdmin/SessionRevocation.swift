@@ -1,0 +1,103 @@
+public import CloakroomCore
+import Foundation
+import HTTPTypes
+import Hummingbird
+import Logging
+
+/// `POST /sessions/revoke`: an operator ends the sessions of a user, or one session.
+///
+/// It takes `Authorization: Bearer` with the operator's token and a JSON object with exactly one member: `user`, an
+/// e-mail address, or `session`, the 16 digits that logs show. It answers `{"ended": n}`, and problem documents
+/// (RFC 9457). No browser has business here: a request that one sent from another page is refused, token or not.
+public struct SessionRevocation: Sendable {
+    static let path = "/sessions/revoke"
+    /// Bytes of the body: an address of 254 bytes fits in, however it is escaped.
+    private static let bodyLimit = 1_024
+
+    private let token: Secret
+    private let sessions: any SessionRevoking
+    private let now: @Sendable () -> Timestamp
+
+    /// - Parameters:
+    ///   - token: what an operator shows; with an empty one nobody gets in.
+    ///   - sessions: ends them.
+    ///   - now: tells the time.
+    public init(
+        token: Secret, sessions: any SessionRevoking, now: @escaping @Sendable () -> Timestamp = Self.wallClock
+    ) {
+        self.token = token
+        self.sessions = sessions
+        self.now = now
+    }
+
+    /// The time of this machine.
+    @Sendable public static func wallClock() -> Timestamp {
+        Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+    }
+
+    func answer(_ request: Request, peer: String, logger: Logger) async -> Response {
+        guard !Self.isFromPage(request.headers) else {
+            logger.warning("revocation refused: a browser's page asked", metadata: ["peer": "\(peer)"])
+            return Self.problem(.forbidden, "This is not for pages: send it without Origin and Sec-Fetch-Site.")
+        }
+        guard isAuthorized(request.headers[values: .authorization]) else {
+            logger.warning("revocation refused: no token, or a wrong one", metadata: ["peer": "\(peer)"])
+            var response = Self.problem(.unauthorized, "Send Authorization: Bearer with the admin token.")
+            response.headers[.wwwAuthenticate] = "Bearer"
+            return response
+        }
+        guard Self.isJSON(request.headers[.contentType]) else {
+            return Self.problem(.unsupportedMediaType, "Send Content-Type: application/json.")
+        }
+        guard let body = try? await request.body.collect(upTo: Self.bodyLimit) else {
+            return Self.problem(.contentTooLarge, "The body is larger than \(Self.bodyLimit) bytes, or incomplete.")
+        }
+        do {
+            let origin = RequestOrigin(peer: peer)
+            let ended =
+                switch try RevocationTarget(json: Data(body.readableBytesView)) {
+                case .user(let account): try await sessions.revoke(user: account, from: origin, now: now())
+                case .session(let id): try await sessions.revoke(session: id, from: origin, now: now())
+                }
+            return AdminResponse.json(.ok, ["ended": ended])
+        } catch let error as RevocationTarget.Mistake {
+            return Self.problem(error.isMalformed ? .badRequest : .unprocessableContent, error.detail)
+        } catch {
+            logger.error("revocation failed: the session store cannot be reached")
+            var response = Self.problem(.serviceUnavailable, "The session store cannot be reached. Try again.")
+            response.headers[.retryAfter] = "5"
+            return response
+        }
+    }
+
+    /// Comparing takes the same time wherever a token of the right length differs.
+    private func isAuthorized(_ values: [String]) -> Bool {
+        guard !token.isEmpty, values.count == 1, let value = values.first else { return false }
+        let words = value.utf8.split(separator: 0x20, maxSplits: 1)
+        guard words.count == 2, String(decoding: words[0], as: UTF8.self).lowercased() == "bearer" else { return false }
+        return Secret(bytes: Array(words[1].drop { $0 == 0x20 })) == token
+    }
+
+    /// Browsers send `Origin` with every POST (the Fetch standard, "append a request `Origin` header"). The operator's
+    /// tools send neither field; `none` is a request that a person typed.
+    private static func isFromPage(_ headers: HTTPFields) -> Bool {
+        guard let site = HTTPField.Name("Sec-Fetch-Site"), !headers.contains(.origin) else { return true }
+        return headers[values: site].contains { $0 != "none" }
+    }
+
+    private static func isJSON(_ contentType: String?) -> Bool {
+        let type = (contentType ?? "").prefix { $0 != ";" }
+        return type.filter { $0 != " " && $0 != "\t" }.lowercased() == "application/json"
+    }
+
+    private struct ProblemDocument: Encodable {
+        let title: String
+        let status: Int
+        let detail: String
+    }
+
+    private static func problem(_ status: HTTPResponse.Status, _ detail: String) -> Response {
+        let document = ProblemDocument(title: status.reasonPhrase, status: status.code, detail: detail)
+        return AdminResponse.json(status, document, contentType: "application/problem+json")
+    }
+}

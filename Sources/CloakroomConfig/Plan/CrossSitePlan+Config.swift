@@ -1,0 +1,57 @@
+import CloakroomCore
+
+extension CrossSitePlan {
+    /// `csrf` and `cors`.
+    ///
+    /// - `csrf.trustedOrigins`: a list of origins besides our own; default none.
+    /// - `csrf.requireHeader.name`, `csrf.requireHeader.value`: a field that every request with a session cookie has to
+    ///   carry. Both required within `requireHeader`; default none.
+    /// - `cors.origins`: a list of origins whose pages may read answers; default none, which switches CORS off.
+    /// - `cors.maxAge`: 0s to 1d; default 10m.
+    init(from root: ConfigScope) {
+        let defaults = CrossSitePlan()
+        let csrf = root.always("csrf")
+        let cors = root.always("cors")
+        self.init(
+            trustedOrigins: csrf.list("trustedOrigins", as: .origin) ?? [],
+            requiredField: RequiredField(from: csrf.section("requireHeader")),
+            corsOrigins: cors.list("origins", as: .origin) ?? [],
+            corsMaxAge: cors.value(
+                "maxAge", as: .duration(.zero ... .seconds(86_400)), default: defaults.corsMaxAge))
+    }
+}
+
+extension CrossSitePlan.RequiredField {
+    fileprivate init?(from scope: ConfigScope) {
+        let name = scope.required("name", as: Self.nameFormat)
+        let value = scope.required("value", as: Self.valueFormat)
+        guard let name, let value else { return nil }
+        self.init(name: name, value: value)
+    }
+
+    /// Fields that every site can set without asking first, or that browsers set themselves (the Fetch standard,
+    /// CORS-safelisted and forbidden request-headers): to require one of them would keep nobody out.
+    private static let useless: Set<String> = [
+        "accept", "accept-charset", "accept-encoding", "accept-language", "authorization", "connection",
+        "content-language", "content-length", "content-type", "cookie", "date", "dnt", "expect", "host", "keep-alive",
+        "origin", "range", "referer", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "via",
+    ]
+
+    private static let nameFormat = ValueFormat(
+        parse: { text throws(Mistake) in
+            let name = try ValueFormat<String>.token.parse(text)
+            let lower = name.lowercased()
+            guard !useless.contains(lower), !lower.hasPrefix("sec-"), !lower.hasPrefix("proxy-") else {
+                throw Mistake("\(name) would keep no other site out", "write a field of its own such as X-CSRF")
+            }
+            return name
+        }, render: { $0 })
+
+    private static let valueFormat = ValueFormat(
+        parse: { text throws(Mistake) in
+            guard !text.isEmpty, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+                throw Mistake("\(Printable.quoted(text)) is not visible ASCII", "write a word such as 1")
+            }
+            return text
+        }, render: { $0 })
+}

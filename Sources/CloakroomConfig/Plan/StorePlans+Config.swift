@@ -1,0 +1,137 @@
+import CloakroomCore
+import FoundationEssentials
+
+extension SQLitePlan {
+    /// `session.sqlite`.
+    ///
+    /// - `path`: a file; relative paths start in the folder of the configuration. Required where it is used.
+    /// - Parameter isUsed: Whether it is the store that was chosen: only then has the folder to be there.
+    init(from scope: ConfigScope, isUsed: Bool) {
+        self.init(path: scope.optional("path", as: Self.file(in: scope.reading.folder, isUsed: isUsed)) ?? "")
+        if isUsed, !scope.isGiven("path") {
+            scope.reading.noteMissing(
+                scope.path + ["path"],
+                Mistake("is missing: the store sqlite keeps sessions in a file", "write its path"))
+        }
+    }
+
+    private static func file(in folder: String, isUsed: Bool) -> ValueFormat<String> {
+        ValueFormat(
+            parse: { text throws(Mistake) in
+                _ = try ValueFormat<String>.text.parse(text)
+                guard !text.hasPrefix(":"), !text.lowercased().hasPrefix("file:"), !text.hasSuffix("/") else {
+                    throw Mistake(
+                        "\(Printable.quoted(text)) is not the path of a file", "write one such as sessions.sqlite")
+                }
+                let path = PathInConfig.resolve(text, in: folder)
+                guard isUsed else { return path }
+                let parent = PathInConfig.folder(of: path)
+                var isFolder = false
+                let files = FileManager.default
+                guard parent.isEmpty || files.fileExists(atPath: parent, isDirectory: &isFolder) && isFolder else {
+                    throw Mistake("there is no folder \(Printable.quoted(parent))", "create it, or correct the path")
+                }
+                if files.fileExists(atPath: path, isDirectory: &isFolder), isFolder {
+                    throw Mistake("\(Printable.quoted(path)) is a folder", "name a file in it")
+                }
+                return path
+            }, render: { $0 })
+    }
+}
+
+extension ValkeyPlan {
+    /// `session.valkey`.
+    ///
+    /// - `addresses`: a list of host:port, 1 to 16: one server, or the sentinels. Required where it is used.
+    /// - `sentinelPrimary`: the primary's name among the sentinels; default none.
+    /// - `user`: the ACL user; default none, which is the default user.
+    /// - `password` or `passwordFile`; default none.
+    /// - `sentinelPassword` or `sentinelPasswordFile`; default none.
+    /// - `tls`: ``UpstreamTLSPlan``, and `enabled`: whether TLS is spoken; default `true` if the section is there.
+    /// - `prefix`: letters, digits, `:`, `-` and `_`; default `cloakroom`.
+    /// - `timeout`: 10ms to 1m; default 500ms.
+    /// - Parameter isUsed: Whether it is the store that was chosen.
+    init(from scope: ConfigScope, isUsed: Bool) {
+        let defaults = ValkeyPlan()
+        let addresses = scope.list("addresses", as: .serverAddress)
+        let tls = scope.section("tls")
+        let isTLSEnabled = tls.value("enabled", as: .flag, default: true)
+        let tlsPlan = UpstreamTLSPlan(from: tls, targets: nil)
+        self.init(
+            addresses: addresses ?? [],
+            sentinelPrimary: scope.optional("sentinelPrimary", as: .name),
+            user: scope.optional("user", as: .text),
+            password: scope.secret("password", as: .password, isRequired: false),
+            sentinelPassword: scope.secret("sentinelPassword", as: .password, isRequired: false),
+            tls: isTLSEnabled ? tlsPlan : nil,
+            prefix: scope.value("prefix", as: .keyPrefix, default: defaults.prefix),
+            timeout: scope.value(
+                "timeout", as: .duration(.milliseconds(10) ... .seconds(60)), default: defaults.timeout))
+        checkAddresses(addresses, scope)
+        if isUsed, !scope.isGiven("addresses") {
+            scope.reading.noteMissing(
+                scope.path + ["addresses"],
+                Mistake("is missing: the store valkey is a server", "write a list such as [127.0.0.1:6379]"))
+        }
+        if sentinelPrimary == nil, !scope.isBroken("sentinelPrimary") {
+            for name in ["sentinelPassword", "sentinelPasswordFile"] where scope.isGivenThere(name) {
+                scope.complain(Mistake("there are no sentinels", "set sentinelPrimary, or leave it out"), at: name)
+            }
+        }
+    }
+
+    private func checkAddresses(_ addresses: [HostAndPort]?, _ scope: ConfigScope) {
+        guard let addresses else { return }
+        if addresses.isEmpty {
+            scope.complain(Mistake("is empty", "write at least one"), at: "addresses")
+        } else if addresses.count > 16 {
+            scope.complain(Mistake("holds \(addresses.count) addresses", "keep 16 or fewer"), at: "addresses")
+        } else if Set(addresses).count < addresses.count {
+            scope.complain(Mistake("names an address twice", "keep one of them"), at: "addresses")
+        } else if addresses.count > 1, sentinelPrimary == nil, !scope.isBroken("sentinelPrimary") {
+            scope.complain(
+                Mistake(
+                    "names several servers",
+                    "keep one; where they are sentinels, write the primary's name in sentinelPrimary"),
+                at: "addresses")
+        }
+    }
+}
+
+extension ConfigScope {
+    /// Whether a key itself is given, and not only its twin.
+    fileprivate func isGivenThere(_ name: String) -> Bool {
+        Layer.allCases.contains { reading.isGiven(path + [name], in: $0) }
+    }
+}
+
+extension ValueFormat where Value == HostAndPort {
+    /// An address to connect to: `127.0.0.1:6379`, `[::1]:6379`, `valkey.internal:6379`.
+    fileprivate static let serverAddress = ValueFormat { text throws(Mistake) in
+        let example = "write host:port such as 127.0.0.1:6379"
+        // Whatever goes on like an address with a password in it is not repeated.
+        guard !text.contains("@") else { throw Mistake("an address takes no user and no password", example) }
+        guard !text.contains("://") else {
+            throw Mistake("\(Printable.quoted(text)) has a scheme", "\(example); TLS is switched on in tls")
+        }
+        guard let address = HostAndPort(text), !address.host.isEmpty, HostAndPort.isHost(address.host),
+            address.port > 0
+        else { throw Mistake("\(Printable.quoted(text)) is not host:port", example) }
+        return address
+    }
+}
+
+extension ValueFormat where Value == String {
+    /// What keys in a shared server begin with.
+    fileprivate static let keyPrefix = ValueFormat(
+        parse: { text throws(Mistake) in
+            guard (1...64).contains(text.utf8.count),
+                text.utf8.allSatisfy({ $0.isLetterOrDigit || ":-_".utf8.contains($0) })
+            else {
+                throw Mistake(
+                    "\(Printable.quoted(text)) is not a prefix",
+                    "write at most 64 letters, digits, colons, hyphens and underscores")
+            }
+            return text
+        }, render: { $0 })
+}

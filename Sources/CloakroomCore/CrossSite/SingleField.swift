@@ -1,0 +1,16 @@
+public import CloakroomWire
+
+/// What a request says in a field that may stand in it once.
+public enum SingleField: Sendable, Equatable {
+    /// It is not there.
+    case absent
+    /// Where its value stands.
+    case value(ByteRange)
+    /// It is there more than once: whatever it says, it cannot be relied on.
+    case several
+
+    /// Takes one more field into account.
+    mutating func see(_ range: ByteRange) {
+        self = self == .absent ? .value(range) : .several
+    }
+}

@@ -1,0 +1,91 @@
+import CloakroomWire
+
+/// An origin of the web: a scheme, a host and a port (RFC 6454 §4). Hosts compare without regard to case, and a port that
+/// is not written is the scheme's own.
+public struct WebOrigin: Sendable, Hashable, CustomStringConvertible {
+    /// `https` rather than `http`: nothing else serves pages here.
+    public let isSecure: Bool
+    /// A name or an address, in lower case; an IPv6 address with its brackets.
+    public let host: String
+    /// 0...99,999: what can be written with five digits.
+    public let port: Int
+    private let hostBytes: [UInt8]
+
+    /// Reads an origin as browsers write it (RFC 6454 §6.2): `https://host` or `https://host:port`, nothing behind it.
+    /// - Returns: `nil` for anything else, `null` included.
+    public init?(_ text: String) {
+        let bytes = Array(text.utf8)
+        guard let parts = OriginParts(bytes.span, ByteRange(start: 0, count: bytes.count)) else { return nil }
+        isSecure = parts.isSecure
+        hostBytes = parts.host.lowerCased(bytes.span)
+        host = String(decoding: hostBytes, as: UTF8.self)
+        port = parts.port
+    }
+
+    /// As browsers write it, without the scheme's own port.
+    public var description: String {
+        let start = (isSecure ? "https://" : "http://") + host
+        return port == OriginParts.port(isSecure: isSecure) ? start : "\(start):\(port)"
+    }
+
+    func matches(_ parts: OriginParts, _ bytes: Span<UInt8>) -> Bool {
+        guard parts.isSecure == isSecure, parts.port == port, parts.host.count == hostBytes.count else { return false }
+        for offset in hostBytes.indices where Ascii.lower(bytes[parts.host.start + offset]) != hostBytes[offset] {
+            return false
+        }
+        return true
+    }
+}
+
+/// An origin whose host still stands in a message.
+struct OriginParts {
+    var isSecure: Bool
+    var host: ByteRange
+    var port: Int
+
+    /// Reads the value of `Origin`.
+    /// - Returns: `nil` if it is no origin of a page that was served over HTTP.
+    init?(_ bytes: Span<UInt8>, _ range: ByteRange) {
+        let isSecure = Ascii.hasPrefix(bytes, range, "https://")
+        guard isSecure || Ascii.hasPrefix(bytes, range, "http://") else { return nil }
+        let scheme = isSecure ? 8 : 7
+        self.init(
+            isSecure: isSecure, authority: ByteRange(start: range.start + scheme, count: range.count - scheme), bytes)
+    }
+
+    /// What a request was sent to.
+    /// - Returns: `nil` if that is no host with or without a port.
+    init?(isSecure: Bool, authority: ByteRange, _ bytes: Span<UInt8>) {
+        guard Authority.isValid(bytes.extracting(authority.start..<authority.end)) else { return nil }
+        // The colon before the digits at the end; an IPv6 address ends with its bracket.
+        var colon = authority.end
+        while colon > authority.start, isDigit(bytes[colon - 1]) { colon -= 1 }
+        let hasPort = colon > authority.start && bytes[colon - 1] == UInt8(ascii: ":")
+        var port = 0
+        if hasPort, colon < authority.end {
+            for index in colon..<authority.end { port = port * 10 + Int(bytes[index] - UInt8(ascii: "0")) }
+        } else {
+            port = Self.port(isSecure: isSecure)
+        }
+        self.isSecure = isSecure
+        self.port = port
+        let hostEnd = hasPort ? colon - 1 : authority.end
+        host = ByteRange(start: authority.start, count: hostEnd - authority.start)
+    }
+
+    static func port(isSecure: Bool) -> Int { isSecure ? 443 : 80 }
+
+    static func isSame(_ left: OriginParts, _ right: OriginParts, _ bytes: Span<UInt8>) -> Bool {
+        left.isSecure == right.isSecure && left.port == right.port && Ascii.equals(bytes, left.host, right.host)
+    }
+}
+
+private func isDigit(_ byte: UInt8) -> Bool {
+    byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
+}
+
+extension ByteRange {
+    fileprivate func lowerCased(_ bytes: Span<UInt8>) -> [UInt8] {
+        (start..<end).map { Ascii.lower(bytes[$0]) }
+    }
+}

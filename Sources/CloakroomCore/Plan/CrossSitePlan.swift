@@ -1,0 +1,38 @@
+/// Which requests that other sites make browsers send are served.
+public struct CrossSitePlan: Sendable, Equatable {
+    /// Origins besides our own whose unsafe requests with a cookie are taken: `https://host` or `https://host:port`, as
+    /// browsers write them (RFC 6454 §6.2).
+    public var trustedOrigins: [String]
+    /// A static field that every request with a session cookie has to carry; `nil` for none. Other sites cannot set it
+    /// without asking first (the Fetch standard, CORS-preflight).
+    public var requiredField: RequiredField?
+    /// Origins whose pages may read answers, cookies included; empty switches CORS off. Trusted for unsafe requests too.
+    public var corsOrigins: [String]
+    /// How long a browser may keep the answer to a preflight, 0 to 24 hours.
+    public var corsMaxAge: Duration
+
+    /// A field and its value.
+    public struct RequiredField: Sendable, Equatable {
+        /// The name: a token (RFC 9110 §5.6.2).
+        public var name: String
+        /// The value: visible ASCII.
+        public var value: String
+
+        /// Makes a field.
+        public init(name: String, value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    /// Makes a plan.
+    public init(
+        trustedOrigins: [String] = [], requiredField: RequiredField? = nil, corsOrigins: [String] = [],
+        corsMaxAge: Duration = .seconds(600)
+    ) {
+        self.trustedOrigins = trustedOrigins
+        self.requiredField = requiredField
+        self.corsOrigins = corsOrigins
+        self.corsMaxAge = corsMaxAge
+    }
+}

@@ -1,0 +1,59 @@
+/// The parts of a session that requests do not need, in one row of bytes: the refresh token, the user, the client.
+///
+/// Each array of its own would cost 32 bytes and the rounding of an allocation more.
+struct PackedSession: Sendable, CustomStringConvertible, CustomReflectable {
+    private static let headerSize = 10
+    private static let absent: UInt32 = .max
+    private let bytes: [UInt8]
+
+    init(refreshToken: Secret?, user: UserProfile, client: SessionClient) {
+        // Addresses are short and account names bounded; whatever is longer would not fit its length field.
+        let peer = Array(client.peer.utf8.prefix(255))
+        let account = user.account.canonicalBytes.prefix(Int(UInt16.max))
+        let token = refreshToken?.bytes ?? []
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(Self.headerSize + token.count + account.count + peer.count + user.json.count)
+        let tokenCount = refreshToken == nil ? Self.absent : UInt32(truncatingIfNeeded: token.count)
+        for shift in stride(from: 0, to: 32, by: 8) {
+            bytes.append(UInt8(truncatingIfNeeded: tokenCount >> UInt32(shift)))
+        }
+        for shift in stride(from: 0, to: 16, by: 8) { bytes.append(UInt8(truncatingIfNeeded: account.count >> shift)) }
+        bytes.append(UInt8(peer.count))
+        bytes.append(client.userAgent.rawValue)
+        bytes.append(contentsOf: [0, 0])
+        bytes += token
+        bytes += account
+        bytes += peer
+        bytes += user.json
+        self.bytes = bytes
+    }
+
+    /// Always `<redacted>`: there is a token among the bytes.
+    var description: String { "<redacted>" }
+    /// Shows no child.
+    var customMirror: Mirror { Mirror(self, children: []) }
+
+    private var tokenCount: UInt32 {
+        UInt32(bytes[0]) | UInt32(bytes[1]) << 8 | UInt32(bytes[2]) << 16 | UInt32(bytes[3]) << 24
+    }
+    private var tokenEnd: Int { Self.headerSize + (hasRefreshToken ? Int(tokenCount) : 0) }
+    private var accountEnd: Int { tokenEnd + (Int(bytes[4]) | Int(bytes[5]) << 8) }
+    private var peerEnd: Int { accountEnd + Int(bytes[6]) }
+
+    var hasRefreshToken: Bool { tokenCount != Self.absent }
+
+    var refreshToken: Secret? {
+        hasRefreshToken ? Secret(bytes: Array(bytes[Self.headerSize..<tokenEnd])) : nil
+    }
+
+    var user: UserProfile {
+        UserProfile(
+            json: Array(bytes[peerEnd...]), account: AccountName(canonicalBytes: Array(bytes[tokenEnd..<accountEnd])))
+    }
+
+    var client: SessionClient {
+        SessionClient(
+            peer: String(decoding: bytes[accountEnd..<peerEnd], as: UTF8.self),
+            userAgent: UserAgentFamily(rawValue: bytes[7]) ?? .other)
+    }
+}

@@ -1,0 +1,20 @@
+/// What counts as one client: an IPv4 address, or the /64 of an IPv6 address, which is the least that one gets.
+public struct AddressBlock: Hashable, Sendable {
+    private let isVersion6: Bool
+    private let prefix: UInt64
+
+    /// Reads an address without brackets or zone.
+    /// - Returns: `nil` if it is no IP address.
+    public init?(_ address: String) {
+        guard let bytes = IPAddress.bytes(of: address) else { return nil }
+        // An IPv4 address that is mapped into IPv6 is the same client (RFC 4291 §2.5.5.2).
+        let isMapped = bytes.count == 16 && bytes.starts(with: IPAddress.mappedPrefix)
+        isVersion6 = bytes.count == 16 && !isMapped
+        prefix = (isMapped ? bytes.suffix(4) : bytes.prefix(8)).reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    /// The block as bytes, for hashing: no two blocks have the same.
+    public var bytes: [UInt8] {
+        [isVersion6 ? 6 : 4] + stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: prefix >> $0) }
+    }
+}

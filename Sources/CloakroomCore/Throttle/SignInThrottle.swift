@@ -1,0 +1,68 @@
+/// The rules by which attempts to sign in are held back, and the names they are counted by.
+///
+/// An account from one address, an address whatever the account, an account from everywhere. An attempt goes through if
+/// none of the three holds it back. Unknown accounts count like any other: nobody here knows which are known.
+public enum SignInThrottle {
+    /// The rule for a scope.
+    public static func rule(_ scope: ThrottleKey.Scope) -> ThrottleRule {
+        switch scope {
+        case .accountAndAddress: accountAndAddress
+        case .address: address
+        case .account: account
+        }
+    }
+
+    /// The names of an attempt, the narrowest first.
+    /// - Parameters:
+    ///   - address: The peer's, without port. What is no IP address is taken as it stands.
+    ///   - key: The key that they are hashed under.
+    public static func keys(account: AccountName, address: String, under key: KeyedHash) -> [ThrottleKey] {
+        let block = AddressBlock(address)?.bytes ?? Array(address.utf8)
+        let name = account.canonicalBytes
+        return [
+            makeKey(.accountAndAddress, [name, block], key), makeKey(.address, [block], key),
+            makeKey(.account, [name], key),
+        ]
+    }
+
+    /// Seconds for `Retry-After` (RFC 9110 §10.2.3), rounded up: who comes back then does not come too early.
+    public static func retryAfter(_ wait: Duration) -> Int {
+        let milliseconds = max(1, wait.wholeMilliseconds)
+        return Int(milliseconds / 1_000 + (milliseconds % 1_000 == 0 ? 0 : 1))
+    }
+
+    /// Five failures in two minutes, then a wait of 1 s that doubles up to 5 minutes.
+    ///
+    /// The count is forgotten after an hour without an attempt. In that time who goes on at the longest wait has twelve
+    /// attempts, and who sits it out has thirteen until the waits are as long again: neither is the better way.
+    private static let accountAndAddress = ThrottleRule(
+        limit: 5, window: .seconds(120),
+        delay: .doubling(first: .seconds(1), longest: .seconds(300), memory: .seconds(3_600)),
+        longestWait: .seconds(300))
+
+    /// Thirty failures in ten minutes, then nothing until these are over. A sign-in that succeeds takes only itself
+    /// back: with one account of their own, people could otherwise go on guessing for ever.
+    private static let address = ThrottleRule(
+        limit: 30, window: .seconds(600), delay: .window, longestWait: .seconds(600))
+
+    /// A hundred failures in an hour, then one attempt each three seconds until the hour is over.
+    ///
+    /// Never a lock: whoever knows an address could keep its owner out for good. Three seconds leave many guessers 1,200
+    /// guesses an hour, which finds no password worth the name, and leave its owner, who is told to try again then, a
+    /// chance at each turn. `longestWait` is longer than the wait, so that replicas whose clocks differ a little still
+    /// hold attempts back together.
+    private static let account = ThrottleRule(
+        limit: 100, window: .seconds(3_600), delay: .constant(.seconds(3)), longestWait: .seconds(60))
+
+    /// The scope and the lengths stand before the parts, so that no two names meet by where one part ends.
+    private static func makeKey(_ scope: ThrottleKey.Scope, _ parts: [[UInt8]], _ key: KeyedHash) -> ThrottleKey {
+        var bytes: [UInt8] = [scope.rawValue]
+        for part in parts {
+            for shift in stride(from: 56, through: 0, by: -8) {
+                bytes.append(UInt8(truncatingIfNeeded: part.count >> shift))
+            }
+            bytes += part
+        }
+        return ThrottleKey(scope, hash: key.hash(bytes))
+    }
+}

@@ -1,0 +1,58 @@
+public import CloakroomCore
+import Synchronization
+
+extension MemorySessionStore {
+    /// The account's sessions; never throws.
+    public func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
+        liveSessions(of: account, now: now).map(\.summary).sorted { $0.createdAt > $1.createdAt }
+    }
+
+    /// Ends a session by its name; never throws.
+    public func end(
+        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        let removal = end(id, reason: reason, now: now) { session, _ in
+            account == nil || session.user.account == account
+        }
+        if case .ended = removal { return true }
+        return false
+    }
+
+    /// Ends the account's sessions; never throws.
+    public func endAll(
+        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [SessionID] {
+        accounts.sessions(of: accountHashes.hash(account)).filter { id in
+            guard id != kept else { return false }
+            let removal = end(id, reason: reason, now: now) { session, _ in session.user.account == account }
+            if case .ended = removal { return true }
+            return false
+        }
+    }
+
+    private func liveSessions(of account: AccountName, now: Timestamp) -> [Session] {
+        accounts.sessions(of: accountHashes.hash(account)).compactMap { id in
+            guard let session = shard(of: id).contents.withLock({ $0.session(named: id) }),
+                session.user.account == account,
+                timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, now: now) == nil
+            else { return nil }
+            return session
+        }
+    }
+}
+
+extension MemorySessionStore {
+    /// Reads states; never throws.
+    public func throttleStates(
+        _ keys: [ThrottleKey], now: Timestamp
+    ) async throws(SessionStoreError) -> [ThrottleState?] {
+        throttle.states(keys, now: now)
+    }
+
+    /// Keeps a state; never throws.
+    public func replaceThrottleState(
+        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        throttle.replace(key, old, with: new, lifetime: lifetime, now: now)
+    }
+}

@@ -1,0 +1,49 @@
+public import CloakroomCore
+import Synchronization
+
+extension MemorySessionStore {
+    /// Takes the lease; never throws.
+    public func lease(
+        _ key: SessionKey, for duration: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> LeaseAttempt {
+        shard(of: key.id).contents.withLock { $0.lease(key, for: duration, timeouts: timeouts, now: now) }
+    }
+
+    /// Keeps what was renewed; never throws. The end of the session may come nearer by it, and never moves away.
+    public func save(
+        _ renewal: SessionRenewal, ticket: SessionTicket, over session: Session, under lease: RenewalLease,
+        now: Timestamp
+    ) async throws(SessionStoreError) -> SaveAttempt {
+        let shard = shard(of: session.id)
+        let attempt = shard.contents.withLock {
+            $0.save(renewal, over: session, under: lease, timeouts: timeouts, now: now)
+        }
+        return attempt
+    }
+
+    /// Ends the session; never throws.
+    public func reject(
+        _ session: Session, under lease: RenewalLease, now: Timestamp
+    ) async throws(SessionStoreError) -> RejectAttempt {
+        let key = session.key
+        let version = session.version
+        let removal = end(key.id, reason: .refreshRejected, now: now) { current, held in
+            current.key == key && current.version == version && held?.fence == lease.fence
+        }
+        return switch removal {
+        case .ended: .ended
+        case .spared: .changed
+        case .expired, .none: .gone
+        }
+    }
+
+    /// Gives the lease back.
+    public func release(_ lease: RenewalLease, of key: SessionKey) async {
+        shard(of: key.id).contents.withLock { $0.release(lease, of: key) }
+    }
+
+    /// The same as a look that does not slide: there is nowhere else to look.
+    public func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
+        find(ticket, now: now, slides: false)
+    }
+}

@@ -1,0 +1,146 @@
+import CloakroomCore
+import GRDB
+import Logging
+import Synchronization
+
+/// Keeps records in a SQLite file, for one machine. Several processes may have it open, as two gateways do while one
+/// hands over to the next.
+///
+/// Nothing is opened before it is needed, and a file that cannot be opened is no error of starting: operations fail with
+/// `unavailable` until it can be, the log says why, and ``run(_:idleTimeout:)`` tries each second.
+///
+/// Each operation is one transaction that takes the lock for writing first. What a client is told of, a commit has waited
+/// for until it was on the disk; see ``SQLiteDurability``.
+final class SQLiteRecords: SessionRecordStore {
+    /// Touches per transaction: others get their turn in between.
+    private static let touchesAtOnce = 500
+
+    let connector: SQLiteConnector
+    /// Tells own changes from those of others.
+    let process = Int64.random(in: .min ... .max)
+    let now: @Sendable () -> Timestamp
+    private let tally = Mutex<(count: Int, step: Int64)>((0, -1))
+
+    /// Makes a store; opens nothing yet.
+    /// - Parameters:
+    ///   - path: The file. Its folder has to be there; the file is made, for its owner alone.
+    ///   - logger: Is told once of each kind of failure, and when it is over.
+    ///   - now: The wall clock, for clearing away.
+    init(path: String, logger: Logger, now: @escaping @Sendable () -> Timestamp) {
+        connector = SQLiteConnector(path: path, log: SQLiteFailureLog(logger))
+        self.now = now
+    }
+
+    var count: Int { tally.withLock { $0.count } }
+
+    func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        let (isNew, tally) = try await connector.write(.full) { db in
+            (try db.insert(record, keepUntil: keepUntil), try db.tally())
+        }
+        noteTally(tally)
+        return isNew
+    }
+
+    func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup {
+        try await connector.read { db in
+            switch try db.session(id) {
+            case .row(let row): .record(row.record)
+            case .unreadable: .unreadable
+            case .none: try db.endReason(of: id, now: now).map { .ended($0) } ?? .none
+            }
+        }
+    }
+
+    func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError)
+        -> RecordChange
+    {
+        let process = process
+        return try await connector.write(.full) { db in
+            guard case .row(let row) = try db.session(record.key.id), row.record.key == record.key else { return .gone }
+            let isFenced = if let fence { fence != row.fence } else { row.leasedUntil > now }
+            if isFenced { return .fenced }
+            guard row.record.version &+ 1 == record.version, try db.replace(row, with: record) else { return .changed }
+            try db.noteChange(record.key.id, by: process, now: now)
+            return .done
+        }
+    }
+
+    func remove(
+        _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordRemoval {
+        let process = process
+        let (removal, tally) = try await connector.write(.full) { db -> (RecordRemoval, (count: Int, step: Int64)?) in
+            let removal: RecordRemoval
+            switch try db.session(id) {
+            case .none:
+                return (.gone, nil)
+            case .unreadable:
+                guard condition == nil else { return (.changed, nil) }
+                removal = .gone
+            case .row(let row):
+                if let condition, condition != (row.record.version, row.fence) { return (.changed, nil) }
+                removal = .removed(row.record)
+            }
+            try db.endSession(id, reason: reason, keepReasonUntil: now + Self.tombstoneLifetime)
+            try db.noteChange(id, by: process, now: now)
+            return (removal, try db.tally())
+        }
+        noteTally(tally)
+        return removal
+    }
+
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) {
+        var rest = touches[...]
+        while !rest.isEmpty {
+            let some = rest.prefix(Self.touchesAtOnce)
+            rest = rest.dropFirst(some.count)
+            try await connector.write(.relaxed) { db in
+                for touch in some { try db.touch(touch) }
+            }
+        }
+    }
+
+    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseAttempt
+    {
+        try await connector.write(.relaxed) { db in
+            guard case .row(let row) = try db.session(id) else { return .gone }
+            guard row.leasedUntil <= now else { return .taken }
+            let fence = row.fence &+ 1
+            try db.lease(id, fence: fence, until: now + duration)
+            return .held(RenewalLease(fence: fence))
+        }
+    }
+
+    func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError) {
+        try await connector.write(.relaxed) { db in try db.release(id, fence: fence) }
+    }
+
+    func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+        try await connector.read { db in try db.sessions(of: account) }
+    }
+
+    func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
+        try await connector.read { db in try keys.map { try db.throttleState($0, now: now) } }
+    }
+
+    func replaceThrottleState(
+        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        try await connector.write(.relaxed) { db in
+            guard try db.throttleState(key, now: now) == old else { return false }
+            try db.setThrottleState(key, new, keepUntil: now + lifetime)
+            return true
+        }
+    }
+
+    /// Keeps the later one of two counts.
+    func noteTally(_ latest: (count: Int, step: Int64)?) {
+        guard let latest else { return }
+        tally.withLock { if latest.step > $0.step { $0 = latest } }
+    }
+
+    /// Begins to count anew: the file may be another one.
+    func forgetTally() {
+        tally.withLock { $0 = ($0.count, -1) }
+    }
+}

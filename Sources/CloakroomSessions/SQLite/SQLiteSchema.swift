@@ -1,0 +1,75 @@
+import GRDB
+
+/// The tables, and how they came about. Each release adds migrations and changes none, so that it reads what earlier ones
+/// wrote; a file with a migration that is not known here was written by a later release and is refused.
+enum SQLiteSchema {
+    /// Marks the file as ours: `CLKR` in the header of the file.
+    static let applicationID: Int64 = 0x434c_4b52
+
+    static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1") { try $0.execute(sql: version1) }
+        return migrator
+    }
+
+    /// Times are milliseconds since the epoch. Unsigned numbers are kept as the signed ones of the same bits.
+    ///
+    /// `tally` counts the sessions by triggers, because SQLite would have to read a whole index to count them; its `step`
+    /// tells which of two counts is the later one. `change` is how processes tell each other what they changed.
+    private static let version1 = """
+        CREATE TABLE session (
+            id INTEGER PRIMARY KEY,
+            key BLOB NOT NULL,
+            account INTEGER NOT NULL,
+            created_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL,
+            last_used_at INTEGER NOT NULL,
+            keep_until INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            fence INTEGER NOT NULL DEFAULT 0,
+            leased_until INTEGER NOT NULL DEFAULT 0,
+            client BLOB NOT NULL,
+            contents BLOB NOT NULL
+        );
+        CREATE INDEX session_account ON session (account);
+        CREATE INDEX session_keep_until ON session (keep_until);
+
+        CREATE TABLE ended (
+            id INTEGER PRIMARY KEY,
+            reason TEXT NOT NULL,
+            keep_until INTEGER NOT NULL
+        );
+        CREATE INDEX ended_keep_until ON ended (keep_until);
+
+        CREATE TABLE throttle (
+            scope INTEGER NOT NULL,
+            hash INTEGER NOT NULL,
+            count INTEGER NOT NULL,
+            since INTEGER NOT NULL,
+            not_before INTEGER NOT NULL,
+            keep_until INTEGER NOT NULL,
+            PRIMARY KEY (scope, hash)
+        ) WITHOUT ROWID;
+        CREATE INDEX throttle_keep_until ON throttle (keep_until);
+
+        CREATE TABLE change (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            id INTEGER NOT NULL,
+            process INTEGER NOT NULL,
+            at INTEGER NOT NULL
+        );
+
+        CREATE TABLE tally (
+            only INTEGER PRIMARY KEY CHECK (only = 1),
+            count INTEGER NOT NULL,
+            step INTEGER NOT NULL
+        );
+        INSERT INTO tally VALUES (1, 0, 0);
+        CREATE TRIGGER session_added AFTER INSERT ON session BEGIN
+            UPDATE tally SET count = count + 1, step = step + 1;
+        END;
+        CREATE TRIGGER session_removed AFTER DELETE ON session BEGIN
+            UPDATE tally SET count = count - 1, step = step + 1;
+        END;
+        """
+}

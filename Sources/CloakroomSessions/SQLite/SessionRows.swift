@@ -1,0 +1,138 @@
+import CloakroomCore
+import Foundation
+import GRDB
+
+/// The rows of sessions. All of these are parts of one transaction of the caller's.
+extension Database {
+    private static let columns =
+        "key, account, created_at, expires_at, last_used_at, version, client, contents, fence, leased_until"
+
+    /// What a row holds: the record, and the lease on it.
+    struct SessionRow {
+        var record: SessionRecord
+        var fence: UInt64
+        var leasedUntil: Timestamp
+
+        /// Fails where a column holds what we never write there.
+        fileprivate init?(_ row: Row) {
+            guard let key = row.bytes(0).flatMap(SessionKey.init(storedBytes:)), let account = row.unsigned(1),
+                let createdAt = row.time(2), let expiresAt = row.time(3), let lastUsedAt = row.time(4),
+                let version = row.unsigned(5), let client = row.bytes(6), let contents = row.bytes(7),
+                let fence = row.unsigned(8), let leasedUntil = row.time(9)
+            else { return nil }
+            record = SessionRecord(
+                key: key, account: account, createdAt: createdAt, expiresAt: expiresAt, lastUsedAt: lastUsedAt,
+                version: version, contents: contents, client: client)
+            self.fence = fence
+            self.leasedUntil = leasedUntil
+        }
+    }
+
+    enum SessionRowLookup {
+        case row(SessionRow)
+        case unreadable
+        case none
+    }
+
+    func session(_ id: SessionID) throws -> SessionRowLookup {
+        guard let row = try row("SELECT \(Self.columns) FROM session WHERE id = ?", [id.rowID]) else { return .none }
+        guard let session = SessionRow(row), session.record.key.id == id else { return .unreadable }
+        return .row(session)
+    }
+
+    func sessions(of account: UInt64) throws -> [SessionRecord] {
+        try rows("SELECT \(Self.columns) FROM session WHERE account = ?", [Int64(bitPattern: account)])
+            .compactMap { SessionRow($0)?.record }
+    }
+
+    /// - Returns: `false` if there is a row of that name.
+    func insert(_ record: SessionRecord, keepUntil: Timestamp) throws -> Bool {
+        try run(
+            """
+            INSERT OR IGNORE INTO session (id, key, account, created_at, expires_at, last_used_at, keep_until, version,
+                client, contents) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            [
+                record.key.id.rowID, Data(record.key.storedBytes), Int64(bitPattern: record.account),
+                record.createdAt.milliseconds, record.expiresAt.milliseconds, record.lastUsedAt.milliseconds,
+                keepUntil.milliseconds, Int64(bitPattern: record.version), Data(record.client), Data(record.contents),
+            ])
+        return changesCount == 1
+    }
+
+    /// - Returns: `false` unless the row still has the version and the fence that were read.
+    func replace(_ old: SessionRow, with record: SessionRecord) throws -> Bool {
+        try run(
+            """
+            UPDATE session SET account = ?, created_at = ?, expires_at = ?, last_used_at = max(last_used_at, ?),
+                version = ?, client = ?, contents = ? WHERE id = ? AND version = ? AND fence = ?
+            """,
+            [
+                Int64(bitPattern: record.account), record.createdAt.milliseconds, record.expiresAt.milliseconds,
+                record.lastUsedAt.milliseconds, Int64(bitPattern: record.version), Data(record.client),
+                Data(record.contents), record.key.id.rowID, Int64(bitPattern: old.record.version),
+                Int64(bitPattern: old.fence),
+            ])
+        return changesCount == 1
+    }
+
+    func touch(_ touch: RecordTouch) throws {
+        try run(
+            """
+            UPDATE session SET last_used_at = ?1, keep_until = max(keep_until, ?2) WHERE id = ?3 AND last_used_at < ?1
+            """,
+            [touch.lastUsedAt.milliseconds, touch.keepUntil.milliseconds, touch.id.rowID])
+    }
+
+    func lease(_ id: SessionID, fence: UInt64, until end: Timestamp) throws {
+        try run(
+            "UPDATE session SET fence = ?, leased_until = ? WHERE id = ?",
+            [Int64(bitPattern: fence), end.milliseconds, id.rowID])
+    }
+
+    func release(_ id: SessionID, fence: UInt64) throws {
+        try run(
+            "UPDATE session SET leased_until = 0 WHERE id = ? AND fence = ?", [id.rowID, Int64(bitPattern: fence)])
+    }
+
+    /// Takes a row out, readable or not, and leaves the reason in its place.
+    func endSession(_ id: SessionID, reason: SessionEndReason, keepReasonUntil end: Timestamp) throws {
+        try run("DELETE FROM session WHERE id = ?", [id.rowID])
+        try run("INSERT OR REPLACE INTO ended VALUES (?, ?, ?)", [id.rowID, reason.rawValue, end.milliseconds])
+    }
+
+    func endReason(of id: SessionID, now: Timestamp) throws -> SessionEndReason? {
+        let ended = try row(
+            "SELECT reason FROM ended WHERE id = ? AND keep_until > ?", [id.rowID, now.milliseconds])
+        // A later release may know more reasons; the session is over all the same.
+        return ended.map { $0.text(0).flatMap(SessionEndReason.init(rawValue:)) ?? .revoked }
+    }
+
+    /// The number of sessions, and a number that tells which of two answers is the later one.
+    func tally() throws -> (count: Int, step: Int64)? {
+        guard let row = try row("SELECT count, step FROM tally"), let count = row.integer(0), let step = row.integer(1)
+        else { return nil }
+        return (Int(count), step)
+    }
+}
+
+extension SessionID {
+    /// The primary key: the number of the same bits.
+    var rowID: Int64 { Int64(bitPattern: value) }
+}
+
+extension SessionKey {
+    fileprivate var storedBytes: [UInt8] {
+        [word0, word1, word2, word3].flatMap { word in
+            stride(from: UInt64(56), through: 0, by: -8).map { UInt8(truncatingIfNeeded: word >> $0) }
+        }
+    }
+
+    fileprivate init?(storedBytes bytes: [UInt8]) {
+        guard bytes.count == 32 else { return nil }
+        func word(_ index: Int) -> UInt64 {
+            bytes[8 * index..<8 * index + 8].reduce(0) { $0 << 8 | UInt64($1) }
+        }
+        self.init(word(0), word(1), word(2), word(3))
+    }
+}

@@ -1,0 +1,108 @@
+public import CloakroomCore
+import Crypto
+
+/// The gateway's secrets, and the keys that come of them.
+///
+/// What is written uses the newest; what is read may have been written under any. No key serves two purposes: each is
+/// derived (HKDF with SHA-256, RFC 5869) under a name of its own.
+public struct GatewaySecrets: Sendable, CustomStringConvertible, CustomReflectable {
+    /// Tells which secret a record was sealed under, and nothing else about it.
+    struct ID: Sendable, Hashable {
+        static let byteCount = 4
+        let bytes: [UInt8]
+    }
+
+    private struct Derived: Sendable {
+        let id: ID
+        let secret: Secret
+        let clientKey: SymmetricKey
+
+        init(_ secret: Secret) {
+            id = ID(bytes: bytes(of: key(of: secret, for: .secretID, count: ID.byteCount)))
+            self.secret = secret
+            clientKey = key(of: secret, for: .client, count: 32)
+        }
+    }
+
+    private let newest: Derived
+    private let all: [Derived]
+    /// Names accounts where sessions leave the process.
+    public let accountHashes: AccountHashes
+
+    /// Takes the secrets, the newest first.
+    /// - Returns: `nil` if there is none.
+    public init?(_ secrets: [Secret]) {
+        guard let newest = secrets.first else { return nil }
+        self.init(newest, older: Array(secrets.dropFirst()))
+    }
+
+    /// Takes the secret to seal under, and those that may still be sealed under, the newest first.
+    public init(_ newest: Secret, older: [Secret] = []) {
+        self.newest = Derived(newest)
+        all = [self.newest] + older.map(Derived.init)
+        accountHashes = AccountHashes(Self.accountKey(newest), older: older.map(Self.accountKey))
+    }
+
+    /// The secret that is sealed under from now on.
+    var newestID: ID { newest.id }
+
+    /// Whether a secret is one of these.
+    func contains(_ id: ID) -> Bool { all.contains { $0.id == id } }
+
+    /// The keys for what only the ticket opens, one for each secret of that name: names are short, and two secrets may
+    /// share one.
+    func recordKeys(_ id: ID, ticket: SessionTicket) -> [SymmetricKey] {
+        all.filter { $0.id == id }.map { Self.recordKey($0.secret, ticket: ticket) }
+    }
+
+    /// The keys for what any gateway with the secret opens.
+    func clientKeys(_ id: ID) -> [SymmetricKey] {
+        all.filter { $0.id == id }.map(\.clientKey)
+    }
+
+    /// The newest keys.
+    func newestKeys(ticket: SessionTicket) -> (record: SymmetricKey, client: SymmetricKey) {
+        (Self.recordKey(newest.secret, ticket: ticket), newest.clientKey)
+    }
+
+    /// Always `<redacted>`.
+    public var description: String { "<redacted>" }
+    /// Shows no child.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+
+    /// What a key is for. The number is the version of the layout that it serves: a new layout has new keys.
+    private enum Purpose: String {
+        case secretID = "cloakroom 1 secret id"
+        case account = "cloakroom 1 account"
+        case client = "cloakroom 1 client"
+        case record = "cloakroom 1 record"
+    }
+
+    private static func key(of secret: Secret, for purpose: Purpose, count: Int) -> SymmetricKey {
+        HKDF<SHA256>.deriveKey(
+            inputKeyMaterial: SymmetricKey(data: secret.bytes), info: Array(purpose.rawValue.utf8),
+            outputByteCount: count)
+    }
+
+    /// Needs both: neither a ticket without the secret nor the secret without the ticket gives the key.
+    private static func recordKey(_ secret: Secret, ticket: SessionTicket) -> SymmetricKey {
+        var material = LengthPrefixedWriter()
+        material.append(ticket.bytes)
+        material.append(secret.bytes)
+        return HKDF<SHA256>.deriveKey(
+            inputKeyMaterial: SymmetricKey(data: material.bytes), info: Array(Purpose.record.rawValue.utf8),
+            outputByteCount: 32)
+    }
+
+    private static func accountKey(_ secret: Secret) -> KeyedHash {
+        let bytes = bytes(of: key(of: secret, for: .account, count: 16))
+        let words = (0..<2).map { word in
+            bytes[(8 * word)..<(8 * word + 8)].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        }
+        return KeyedHash(key0: words[0], key1: words[1])
+    }
+
+    private static func bytes(of key: SymmetricKey) -> [UInt8] {
+        key.withUnsafeBytes { Array($0) }
+    }
+}

@@ -1,0 +1,120 @@
+import CloakroomCore
+
+/// One part of a ``LocalSessionTable``: sessions in a ring of slots. Where there is no room, the hand goes round, and the
+/// first session makes way that was not asked for since the hand last passed it ("second chance").
+struct LocalSessions {
+    private struct Slot {
+        var session: Session?
+        var wasUsed: Bool
+    }
+
+    private struct Read {
+        let number: UInt64
+        let key: SessionKey
+        var flight: LocalSessionTable.Flight?
+    }
+
+    /// Uses of sessions that are not at hand are noted for this many at most: whoever makes up tickets must not fill
+    /// the memory.
+    private static let mostUses = 1_024
+
+    private let capacity: Int
+    private var places: [UInt64: Int] = [:]
+    private var slots: [Slot] = []
+    private var free: [Int] = []
+    private var hand = 0
+    private var reads: [UInt64: Read] = [:]
+    private var readCount: UInt64 = 0
+    private var uses: [UInt64: Timestamp] = [:]
+
+    init(capacity: Int) {
+        self.capacity = capacity
+    }
+
+    var count: Int { places.count }
+
+    mutating func find(_ key: SessionKey) -> Session? {
+        guard let place = places[key.word0], let session = slots[place].session, session.key == key else { return nil }
+        slots[place].wasUsed = true
+        return session
+    }
+
+    mutating func noteUse(of id: UInt64, at now: Timestamp) {
+        guard uses[id] != nil || uses.count < Self.mostUses else { return }
+        uses[id] = max(uses[id] ?? now, now)
+    }
+
+    mutating func takeUse(of id: UInt64) -> Timestamp? {
+        // Looked for with every session that is loaded, and mostly there is nothing.
+        uses.isEmpty ? nil : uses.removeValue(forKey: id)
+    }
+
+    func flight(of key: SessionKey) -> LocalSessionTable.Flight? {
+        guard let read = reads[key.word0], read.key == key else { return nil }
+        return read.flight
+    }
+
+    mutating func register(_ key: SessionKey, flight: LocalSessionTable.Flight?) -> UInt64 {
+        readCount += 1
+        reads[key.word0] = Read(number: readCount, key: key, flight: flight)
+        return readCount
+    }
+
+    mutating func join(_ flight: LocalSessionTable.Flight, to id: UInt64, _ number: UInt64) {
+        guard reads[id]?.number == number else { return }
+        reads[id]?.flight = flight
+    }
+
+    mutating func finish(_ id: UInt64, _ number: UInt64, with session: Session?) {
+        guard reads[id]?.number == number else { return }
+        reads[id] = nil
+        if let session { insert(session) }
+    }
+
+    mutating func forget(_ id: UInt64) {
+        reads[id] = nil
+        guard let place = places.removeValue(forKey: id) else { return }
+        slots[place] = Slot(session: nil, wasUsed: false)
+        free.append(place)
+    }
+
+    mutating func forgetAll() {
+        reads.removeAll()
+        places.removeAll()
+        slots.removeAll()
+        free.removeAll()
+        hand = 0
+    }
+
+    private mutating func insert(_ session: Session) {
+        let id = session.key.word0
+        if let place = places[id] {
+            // A use that is not written yet is not in what was read.
+            if let old = slots[place].session, old.key == session.key {
+                session.touch(at: old.lastUsedAt, granularity: .zero)
+            }
+            slots[place] = Slot(session: session, wasUsed: true)
+            return
+        }
+        let place = free.popLast() ?? makeRoom()
+        if place == slots.count {
+            slots.append(Slot(session: session, wasUsed: false))
+        } else {
+            slots[place] = Slot(session: session, wasUsed: false)
+        }
+        places[id] = place
+    }
+
+    private mutating func makeRoom() -> Int {
+        guard slots.count >= capacity else { return slots.count }
+        // Twice round at most: the first time clears the marks.
+        while slots[hand].wasUsed {
+            slots[hand].wasUsed = false
+            hand = (hand + 1) % slots.count
+        }
+        let place = hand
+        hand = (hand + 1) % slots.count
+        if let session = slots[place].session { places[session.key.word0] = nil }
+        return place
+    }
+}

@@ -1,0 +1,134 @@
+import CloakroomCore
+
+extension SealedSessionStore {
+    /// Reads a session where it is not at hand. However many ask for it at the same time, it is read once.
+    func load(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
+        let key = SessionKey(ticket)
+        // Somebody may have loaded it since it was looked for.
+        if let session = table.session(key), expiry(of: session, now: now) == nil {
+            if let use = table.takeUse(of: key.id) { touch(session, at: use) }
+            return .live(session)
+        }
+        let flight = table.flight(of: key) { read in
+            Task { await self.read(ticket, key, read, now: now) }
+        }
+        return try await flight.value.get()
+    }
+
+    /// Reads a session in any case: a read that has begun already may not know of what has been written since.
+    func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
+        let key = SessionKey(ticket)
+        return try await read(ticket, key, table.begin(key), now: now).get()
+    }
+
+    private func read(
+        _ ticket: SessionTicket, _ key: SessionKey, _ read: LocalSessionTable.Ticket, now: Timestamp
+    ) async -> Result<SessionLookup, SessionStoreError> {
+        do throws(SessionStoreError) {
+            let judged = try await judge(ticket, key, now: now)
+            let use = table.takeUse(of: key.id)
+            if let use, case .live(let session) = judged.lookup { touch(session, at: use) }
+            table.finish(read, with: judged.kept)
+            return .success(judged.lookup)
+        } catch {
+            _ = table.takeUse(of: key.id)
+            table.finish(read, with: nil)
+            return .failure(error)
+        }
+    }
+
+    /// What a record says.
+    struct Judged {
+        var lookup: SessionLookup
+        /// The session, where the store will tell of changes to it.
+        var kept: Session?
+    }
+
+    /// Reads a record, opens it, and judges whether the session may still be used; one that is over is taken out.
+    func judge(
+        _ ticket: SessionTicket, _ key: SessionKey, now: Timestamp
+    ) async throws(SessionStoreError) -> Judged {
+        switch try await records.read(key.id, now: now) {
+        case .none:
+            return Judged(lookup: .none(.noSession))
+        case .ended(let reason):
+            return Judged(lookup: .none(reason.unauthorizedReason))
+        case .unreadable:
+            await forgetUnreadable(key.id, now: now)
+            return Judged(lookup: .none(.noSession))
+        case .record(var record):
+            // Somebody else's, whose name begins alike.
+            guard record.key == key else { return Judged(lookup: .none(.noSession)) }
+            if let expiry = expiry(of: record, now: now) {
+                // Refused in any case; if the store cannot be reached, it is taken out later.
+                _ = try? await remove(key.id, reason: expiry.endReason, now: now)
+                return Judged(lookup: .none(expiry.endReason.unauthorizedReason))
+            }
+            record.lastUsedAt = lastUse(of: record, now: now)
+            return await open(record, ticket: ticket, now: now)
+        }
+    }
+
+    private func open(_ record: SessionRecord, ticket: SessionTicket, now: Timestamp) async -> Judged {
+        switch sealing.open(record, ticket: ticket) {
+        case .unreadable:
+            await forgetUnreadable(record.key.id, now: now)
+            return Judged(lookup: .none(.noSession))
+        case .foreign:
+            // Another gateway may know the secret: while secrets are changed one gateway after the other, no session
+            // must go because the wrong one was asked. So the record stays.
+            if unreadable.isNew(record.key.id, now: now) { events.onUnreadable(record.key.id) }
+            return Judged(lookup: .none(.noSession))
+        case .opened(let session, isCurrent: true):
+            return Judged(lookup: .live(session), kept: session)
+        case .opened(let session, isCurrent: false):
+            return await seal(session, ticket: ticket, now: now)
+        }
+    }
+
+    /// Seals a session anew that is sealed under an older secret. Failing is no harm: the next one who reads it tries
+    /// again.
+    private func seal(_ session: Session, ticket: SessionTicket, now: Timestamp) async -> Judged {
+        let next = session.renewed(with: SessionRenewal())
+        guard let record = try? sealing.seal(next, ticket: ticket) else {
+            return Judged(lookup: .live(session), kept: session)
+        }
+        // Who only reads must not stand in the way of who renews: without a fence it gives way to any lease.
+        let change = try? await records.replace(record, fence: nil, now: now)
+        switch change {
+        case .done?:
+            table.changed(session.id)
+            return Judged(lookup: .live(next))
+        case .fenced?:
+            return Judged(lookup: .live(session), kept: session)
+        case .changed?, .gone?, nil:
+            // What was read is stale, or may be; the next look reads again.
+            table.changed(session.id)
+            return Judged(lookup: .live(session))
+        }
+    }
+
+    /// What cannot be read is taken out; nothing else happens.
+    private func forgetUnreadable(_ id: SessionID, now: Timestamp) async {
+        if unreadable.isNew(id, now: now) { events.onUnreadable(id) }
+        _ = try? await remove(id, reason: .unreadable, now: now)
+    }
+
+    private func expiry(of session: Session, now: Timestamp) -> SessionExpiry? {
+        timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, now: now)
+    }
+
+    /// Whether a record's session is over, uses included that are not written yet.
+    func expiry(of record: SessionRecord, now: Timestamp) -> SessionExpiry? {
+        timeouts.expiry(expiresAt: record.expiresAt, lastUsedAt: lastUse(of: record, now: now), now: now)
+    }
+
+    /// When a record's session was used last. Nobody has used it in the future: where a clock went back, the idle timeout
+    /// is counted from now.
+    func lastUse(of record: SessionRecord, now: Timestamp) -> Timestamp {
+        var latest = record.lastUsedAt
+        if let unwritten = touches.lastUse(of: record.key.id) { latest = max(latest, unwritten) }
+        if let resident = table.resident(record.key) { latest = max(latest, resident.lastUsedAt) }
+        return min(latest, now)
+    }
+}

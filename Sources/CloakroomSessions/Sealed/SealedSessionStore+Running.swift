@@ -1,0 +1,44 @@
+import CloakroomCore
+
+/// How many uses are written at a time.
+private let touchBatch = 512
+
+extension SealedSessionStore {
+    /// Keeps the record store going and writes uses every second. When its task is cancelled, it writes what is left, and
+    /// then lets the store go.
+    func run() async {
+        // A task of its own: cancelled with this one, the store would be gone before the last uses are written.
+        let keeping = Task { await records.run(self, idleTimeout: timeouts.idle) }
+        while !Task.isCancelled {
+            await writeTouches()
+            // What cuts the pause short is the end, which is no failure.
+            try? await Task.sleep(for: .seconds(1))
+        }
+        // Likewise: what runs in a cancelled task may be cut short.
+        await Task { await self.writeTouches() }.value
+        keeping.cancel()
+        await keeping.value
+    }
+
+    /// Writes uses until there are none left, or the store is not there; then they are written the next time.
+    func writeTouches() async {
+        while true {
+            let batch = touches.batch(limit: touchBatch)
+            guard !batch.isEmpty, (try? await records.touch(batch)) != nil else { return }
+            touches.written(batch)
+        }
+    }
+}
+
+extension SealedSessionStore: RecordChanges {
+    func linkChanged(isUp: Bool) { table.linkChanged(isUp: isUp) }
+
+    func changed(_ id: SessionID) { table.changed(id) }
+
+    func allChanged() { table.allChanged() }
+
+    func expired(idle: Int, absolute: Int) {
+        for _ in 0..<idle { events.onEnded(.expiredIdle) }
+        for _ in 0..<absolute { events.onEnded(.expiredAbsolute) }
+    }
+}

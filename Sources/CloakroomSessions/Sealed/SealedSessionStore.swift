@@ -1,0 +1,116 @@
+import CloakroomCore
+
+/// Keeps sessions outside the process: sealed in a record store, opened in a bounded table at hand.
+///
+/// The table is a copy. What this process writes, it strikes out of the table first and last; what others write, the
+/// record store tells. A session gets into the table by being read only, for it is from a read on that the store tells
+/// of changes.
+final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
+    let records: Records
+    let sealing: SessionSealing
+    let table: LocalSessionTable
+    let touches: TouchLedger
+    let timeouts: SessionTimeouts
+    let events: SessionEvents
+    private let maxSessions: Int
+    /// Names of records that could not be read and stay where they are, so that each is told of once.
+    let unreadable = UnreadableRecords()
+
+    /// - Parameter secrets: Those that the store's records are sealed under, the newest first.
+    init(_ records: Records, plan: SessionPlan, secrets: GatewaySecrets, events: SessionEvents = SessionEvents()) {
+        self.records = records
+        sealing = SessionSealing(secrets: secrets)
+        table = LocalSessionTable(capacity: plan.localSessions)
+        touches = TouchLedger(capacity: plan.localSessions)
+        timeouts = SessionTimeouts(plan)
+        self.events = events
+        maxSessions = plan.maxSessions
+    }
+
+    var count: Int { records.count }
+
+    /// Whether the link to the store stands, as the store told last.
+    var isAvailable: Bool { table.isTrusted }
+
+    func find(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
+        var key: SessionKey?
+        return find(ticket, key: &key, now: now, slides: slides)
+    }
+
+    /// Looks at hand only. A session that looks unused for too long may have been used elsewhere, so only the store can
+    /// tell; one that has reached its end is over everywhere.
+    func find(_ ticket: SessionTicket, key known: inout SessionKey?, now: Timestamp, slides: Bool) -> SessionLookup {
+        let key = known ?? SessionKey(ticket)
+        known = key
+        if let session = table.session(key) {
+            let lastUsedAt = session.lastUsedAt
+            switch timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: lastUsedAt, now: now) {
+            case nil:
+                if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now) { touch(session, at: now) }
+                return .live(session)
+            case .absolute? where now >= session.expiresAt:
+                // The record is taken out, and its end told, by whoever loads it or clears it away.
+                return .none(.expiredAbsolute)
+            case .idle?, .absolute?:
+                break
+            }
+        }
+        if slides { table.noteUse(of: key.id, at: now) }
+        return .unknown
+    }
+
+    /// Notes a use, to be written by ``run()``.
+    func touch(_ session: Session, at now: Timestamp) {
+        guard session.touch(at: now, granularity: timeouts.touchGranularity) else { return }
+        touches.note(RecordTouch(id: session.id, lastUsedAt: now, keepUntil: keepUntil(session.expiresAt, now)))
+    }
+
+    func create(_ new: NewSession, now: Timestamp) async throws(SessionStoreError) -> (SessionTicket, Session) {
+        guard records.count < maxSessions else { throw SessionStoreError(.full) }
+        var generator = SystemRandomNumberGenerator()
+        while true {
+            let ticket = SessionTicket(using: &generator)
+            let session = Session(
+                key: SessionKey(ticket), user: new.user, tokens: new.tokens, client: new.client, createdAt: now,
+                expiresAt: timeouts.end(ofSessionMadeAt: now, tokens: new.tokens), lastUsedAt: now)
+            let record = try sealing.seal(session, ticket: ticket)
+            guard try await records.insert(record, keepUntil: keepUntil(session.expiresAt, now), now: now) else {
+                continue
+            }
+            events.onCreated()
+            return (ticket, session)
+        }
+    }
+
+    func end(
+        _ ticket: SessionTicket, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> Session? {
+        let key = SessionKey(ticket)
+        defer { table.changed(key.id) }
+        guard case .live(let session) = try await judge(ticket, key, now: now).lookup,
+            let removed = try await remove(key.id, reason: reason, now: now)
+        else { return nil }
+        // Whatever was renewed in between is what has to be made void upstream.
+        guard case .opened(let latest, _) = sealing.open(removed, ticket: ticket) else { return session }
+        return latest
+    }
+
+    /// Takes a record out and tells of it.
+    /// - Returns: The record; `nil` if there was none any more.
+    func remove(
+        _ id: SessionID, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> SessionRecord? {
+        // Also when it is not known whether it was done.
+        defer { table.changed(id) }
+        guard case .removed(let record) = try await records.remove(id, reason: reason, condition: nil, now: now) else {
+            return nil
+        }
+        events.onEnded(reason)
+        return record
+    }
+
+    /// A record may be forgotten once nobody has to be told any more that its session is over.
+    func keepUntil(_ expiresAt: Timestamp, _ lastUsedAt: Timestamp) -> Timestamp {
+        timeouts.deadline(expiresAt: expiresAt, lastUsedAt: lastUsedAt) + Records.tombstoneLifetime
+    }
+}

@@ -1,0 +1,195 @@
+import CloakroomCore
+import Crypto
+
+/// Seals sessions for a store outside the process, and opens them again: AES-256-GCM (NIST SP 800-38D) and nothing else.
+///
+/// A sealed part is, in this order:
+/// - the format, one byte: 1;
+/// - which secret it is sealed under, 4 bytes;
+/// - the nonce, 12 random bytes; the ciphertext; the tag, 16 bytes.
+///
+/// What a record's contents hold, each a field behind its length (four bytes in network order), in this order: the value
+/// of `Authorization`; the refresh token, with a byte 1 before it, or empty for none; when the access token ends, eight
+/// bytes, or empty for unknown; when the tokens were given, eight bytes; the user's JSON; the account's canonical name.
+/// What its client part holds: the family of the user agent, one byte; the peer's address. Times are milliseconds since
+/// the epoch in network order. Another layout is another format: a release reads the formats of the one before it.
+struct SessionSealing: Sendable {
+    static let format: UInt8 = 1
+
+    let secrets: GatewaySecrets
+
+    /// What came of opening a record.
+    enum Opening {
+        /// `isCurrent`: whether it is sealed under the newest secret.
+        case opened(Session, isCurrent: Bool)
+        /// It is sealed under a secret that is not known here.
+        case foreign
+        /// It was damaged or tampered with, or belongs to another ticket.
+        case unreadable
+    }
+
+    /// Seals a session under the newest secret.
+    /// - Throws: ``SessionStoreError`` of kind `unavailable` should the cipher refuse, which it has no reason to.
+    func seal(_ session: Session, ticket: SessionTicket) throws(SessionStoreError) -> SessionRecord {
+        var record = SessionRecord(
+            key: session.key, account: secrets.accountHashes.hash(session.user.account), createdAt: session.createdAt,
+            expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, version: session.version, contents: [],
+            client: [])
+        let keys = secrets.newestKeys(ticket: ticket)
+        record.contents = try seal(Self.contents(of: session), keys.record, Self.contentsBinding(record))
+        record.client = try seal(Self.bytes(of: session.client), keys.client, Self.clientBinding(record))
+        return record
+    }
+
+    /// Opens a record.
+    func open(_ record: SessionRecord, ticket: SessionTicket) -> Opening {
+        guard let part = SealedPart(record.contents) else { return .unreadable }
+        guard secrets.contains(part.secret) else { return .foreign }
+        let keys = secrets.recordKeys(part.secret, ticket: ticket)
+        guard let bytes = Self.open(part, keys, Self.contentsBinding(record)),
+            let (user, tokens) = Self.parts(of: bytes), let client = openClient(of: record)
+        else { return .unreadable }
+        let session = Session(
+            key: record.key, user: user, tokens: tokens, client: client, createdAt: record.createdAt,
+            expiresAt: record.expiresAt, lastUsedAt: record.lastUsedAt, version: record.version)
+        return .opened(session, isCurrent: part.secret == secrets.newestID)
+    }
+
+    /// Opens where a session was signed in from, which takes no ticket.
+    func openClient(of record: SessionRecord) -> SessionClient? {
+        guard let part = SealedPart(record.client),
+            let bytes = Self.open(part, secrets.clientKeys(part.secret), Self.clientBinding(record))
+        else { return nil }
+        return Self.client(of: bytes)
+    }
+}
+
+extension SessionSealing {
+    /// A sealed part, taken apart but not opened.
+    private struct SealedPart {
+        static let nonceCount = 12
+        static let tagCount = 16
+
+        let secret: GatewaySecrets.ID
+        let nonce: ArraySlice<UInt8>
+        let ciphertext: ArraySlice<UInt8>
+        let tag: ArraySlice<UInt8>
+
+        init?(_ bytes: [UInt8]) {
+            let nonceStart = 1 + GatewaySecrets.ID.byteCount
+            let start = nonceStart + Self.nonceCount
+            guard bytes.count >= start + Self.tagCount, bytes[0] == SessionSealing.format else { return nil }
+            let end = bytes.count - Self.tagCount
+            secret = GatewaySecrets.ID(bytes: Array(bytes[1..<nonceStart]))
+            nonce = bytes[nonceStart..<start]
+            ciphertext = bytes[start..<end]
+            tag = bytes[end...]
+        }
+    }
+
+    private func seal(
+        _ bytes: [UInt8], _ key: SymmetricKey, _ binding: [UInt8]
+    ) throws(SessionStoreError) -> [UInt8] {
+        do {
+            let box = try AES.GCM.seal(bytes, using: key, nonce: AES.GCM.Nonce(), authenticating: binding)
+            return [Self.format] + secrets.newestID.bytes + Array(box.nonce) + Array(box.ciphertext) + Array(box.tag)
+        } catch {
+            throw SessionStoreError(.unavailable)
+        }
+    }
+
+    private static func open(_ part: SealedPart, _ keys: [SymmetricKey], _ binding: [UInt8]) -> [UInt8]? {
+        for key in keys {
+            // What does not fit says nothing but that: there is no reason to tell why.
+            guard let nonce = try? AES.GCM.Nonce(data: part.nonce),
+                let box = try? AES.GCM.SealedBox(nonce: nonce, ciphertext: part.ciphertext, tag: part.tag),
+                let bytes = try? AES.GCM.open(box, using: key, authenticating: binding)
+            else { continue }
+            return Array(bytes)
+        }
+        return nil
+    }
+
+    /// What the contents are bound to: everything that stands in the open and that we alone may change. The time of the
+    /// last use is not: it is written without the ticket.
+    private static func contentsBinding(_ record: SessionRecord) -> [UInt8] {
+        var writer = LengthPrefixedWriter()
+        writer.append([format])
+        append(record.key, to: &writer)
+        writer.append(record.account)
+        writer.append(record.createdAt)
+        writer.append(record.expiresAt)
+        writer.append(record.version)
+        return writer.bytes
+    }
+
+    private static func clientBinding(_ record: SessionRecord) -> [UInt8] {
+        var writer = LengthPrefixedWriter()
+        writer.append([format])
+        append(record.key, to: &writer)
+        writer.append(record.account)
+        return writer.bytes
+    }
+
+    private static func append(_ key: SessionKey, to writer: inout LengthPrefixedWriter) {
+        for word in [key.word0, key.word1, key.word2, key.word3] { writer.append(word) }
+    }
+}
+
+extension SessionSealing {
+    private static func contents(of session: Session) -> [UInt8] {
+        let tokens = session.tokens
+        let user = session.user
+        var writer = LengthPrefixedWriter()
+        writer.append(tokens.authorization.bytes)
+        writer.append(tokens.refreshToken.map { [1] + $0.bytes } ?? [])
+        if let end = tokens.accessExpiresAt { writer.append(end) } else { writer.append([]) }
+        writer.append(tokens.obtainedAt)
+        writer.append(user.json)
+        writer.append(user.account.canonicalBytes)
+        return writer.bytes
+    }
+
+    private static func parts(of bytes: [UInt8]) -> (UserProfile, SessionTokens)? {
+        var reader = LengthPrefixedReader(bytes[...])
+        guard let authorization = reader.field(), let refreshToken = optional(reader.field()),
+            let accessEnd = time(reader.field()), let obtainedAt = reader.time(), let json = reader.field(),
+            let account = reader.field(), reader.isAtEnd
+        else { return nil }
+        let tokens = SessionTokens(
+            authorization: Secret(bytes: Array(authorization)), refreshToken: refreshToken.map(Secret.init(bytes:)),
+            accessExpiresAt: accessEnd, obtainedAt: obtainedAt)
+        return (UserProfile(json: Array(json), account: AccountName(canonicalBytes: Array(account))), tokens)
+    }
+
+    /// A field that may be missing: `nil` in the outer sense is no such field.
+    private static func optional(_ field: ArraySlice<UInt8>?) -> [UInt8]?? {
+        guard let field else { return nil }
+        guard let mark = field.first else { return .some(nil) }
+        return mark == 1 ? .some(Array(field.dropFirst())) : nil
+    }
+
+    private static func time(_ field: ArraySlice<UInt8>?) -> Timestamp?? {
+        guard let field else { return nil }
+        if field.isEmpty { return .some(nil) }
+        guard field.count == 8 else { return nil }
+        return Timestamp(milliseconds: Int64(bitPattern: field.reduce(0) { $0 << 8 | UInt64($1) }))
+    }
+
+    private static func bytes(of client: SessionClient) -> [UInt8] {
+        var writer = LengthPrefixedWriter()
+        writer.append([client.userAgent.rawValue])
+        writer.append(Array(client.peer.utf8.prefix(255)))
+        return writer.bytes
+    }
+
+    private static func client(of bytes: [UInt8]) -> SessionClient? {
+        var reader = LengthPrefixedReader(bytes[...])
+        guard let family = reader.field(), family.count == 1, let peer = reader.field(), reader.isAtEnd else {
+            return nil
+        }
+        return SessionClient(
+            peer: String(decoding: peer, as: UTF8.self),
+            userAgent: family.first.flatMap(UserAgentFamily.init(rawValue:)) ?? .other)
+    }
+}

@@ -1,0 +1,21 @@
+/// The answers to commands that were sent together. Belongs to the connection's event loop.
+final class ReplyBatch {
+    typealias Reply = Result<RESPValue, ValkeyFailure>
+
+    private var replies: [Reply]
+    private var missing: Int
+    private let continuation: CheckedContinuation<[Reply], Never>
+
+    init(count: Int, _ continuation: CheckedContinuation<[Reply], Never>) {
+        replies = Array(repeating: .failure(.lost), count: count)
+        missing = count
+        self.continuation = continuation
+    }
+
+    /// Notes one answer; the last one wakes whoever waits.
+    func fill(_ index: Int, with reply: Reply) {
+        replies[index] = reply
+        missing -= 1
+        if missing == 0 { continuation.resume(returning: replies) }
+    }
+}

@@ -1,0 +1,67 @@
+import CloakroomCore
+import Logging
+import NIOCore
+import NIOSSL
+import Synchronization
+
+/// The link of this process to the server: connects, connects again, and sends commands while there is a connection.
+///
+/// Commands that come while there is none fail at once. They do not wait for it, so nothing falls upon a server that has
+/// just come back but what is asked at that moment.
+final class ValkeyLink: Sendable {
+    private let connector: ValkeyConnector
+    private let log: ValkeyLog
+    private let connection = Mutex<ValkeyConnection?>(nil)
+
+    init(_ plan: ValkeyPlan, tls: NIOSSLContext?, eventLoop: any EventLoop, logger: Logger) {
+        connector = ValkeyConnector(plan, tls: tls, eventLoop: eventLoop)
+        log = ValkeyLog(plan, logger)
+    }
+
+    /// Sends commands at once and waits for all the answers.
+    func send(_ commands: [ValkeyCommand]) async -> [Result<RESPValue, ValkeyFailure>] {
+        guard let connection = connection.withLock({ $0 }) else {
+            return commands.map { _ in .failure(.notConnected) }
+        }
+        let replies = await connection.send(commands)
+        for (command, reply) in zip(commands, replies) {
+            if case .failure(.refused(let error)) = reply, error.code == "NOPERM" {
+                log.refused(command, error, connection.address)
+            }
+        }
+        return replies
+    }
+
+    /// Stays connected until the task is cancelled.
+    func run(_ listener: any ValkeyListener) async {
+        var backoff = Backoff()
+        var generator = SystemRandomNumberGenerator()
+        while !Task.isCancelled {
+            do throws(ValkeyLoss) {
+                let connection = try await connector.connect()
+                let start = ContinuousClock.now
+                let loss = await use(connection, listener)
+                backoff.linkEnded(after: ContinuousClock.now - start)
+                if !Task.isCancelled { log.lost(loss, connection.address) }
+            } catch {
+                if !Task.isCancelled { log.lost(error, nil) }
+            }
+            try? await Task.sleep(for: backoff.next(using: &generator))
+        }
+    }
+
+    /// Lets commands go over a connection until it ends.
+    private func use(_ connection: ValkeyConnection, _ listener: any ValkeyListener) async -> ValkeyLoss {
+        await withTaskCancellationHandler {
+            if await connection.announce(to: listener) {
+                log.connected(connection.address)
+                self.connection.withLock { $0 = connection }
+            }
+            let loss = (try? await connection.closed.get()) ?? .unreachable
+            self.connection.withLock { $0 = nil }
+            return loss
+        } onCancel: {
+            connection.close(.closed)
+        }
+    }
+}

@@ -1,0 +1,208 @@
+import NIOCore
+
+/// Reads RESP3 (and RESP2) as it comes, in pieces of any size.
+///
+/// Rows that are not whole yet are kept on a stack, so nothing is read twice. The first error is the last word:
+/// ``next()`` throws it again from then on.
+struct RESPParser {
+    /// A row that some members are still missing of.
+    private struct Row {
+        enum Kind { case array, map, set, push, attribute }
+
+        let kind: Kind
+        var missing: Int
+        var members: [RESPValue] = []
+    }
+
+    private let limits: RESPLimits
+    private var buffer = ByteBuffer()
+    /// Where no line ends before, from the reader index.
+    private var scanned = 0
+    private var rows: [Row] = []
+    /// Of the value that is being read.
+    private var members = 0
+    private var bytes = 0
+    private var failure: RESPProtocolError?
+
+    init(limits: RESPLimits = RESPLimits()) {
+        self.limits = limits
+    }
+
+    /// Takes what has come in.
+    mutating func append(_ piece: ByteBuffer) {
+        guard buffer.readableBytes > 0 else {
+            buffer = piece
+            return
+        }
+        // What was read is let go of now and then; not each time, because that moves what was not.
+        if buffer.readerIndex > 64 * 1024 { buffer.discardReadBytes() }
+        buffer.writeImmutableBuffer(piece)
+    }
+
+    /// The next value.
+    /// - Returns: `nil` if it is not whole yet.
+    mutating func next() throws(RESPProtocolError) -> RESPValue? {
+        if let failure { throw failure }
+        do {
+            while let value = try scalarOrRow() {
+                if let whole = try close(value) {
+                    (members, bytes) = (0, 0)
+                    return whole
+                }
+            }
+            return nil
+        } catch {
+            failure = error
+            throw error
+        }
+    }
+
+    /// Puts a value where it belongs, and closes the rows that are whole by it.
+    /// - Returns: The value, if nothing is open any more.
+    private mutating func close(_ value: RESPValue?) throws(RESPProtocolError) -> RESPValue? {
+        var value = value
+        while var row = rows.popLast() {
+            if let member = value {
+                row.members.append(member)
+                row.missing -= 1
+            }
+            guard row.missing == 0 else {
+                rows.append(row)
+                return nil
+            }
+            // Attributes say something about the value that follows. Nothing here wants to know.
+            value = row.kind == .attribute ? nil : Self.value(of: row)
+            if value == nil { return nil }
+        }
+        return value
+    }
+
+    private static func value(of row: Row) -> RESPValue {
+        switch row.kind {
+        case .array, .attribute: .array(row.members)
+        case .set: .set(row.members)
+        case .push: .push(row.members)
+        case .map:
+            .map(
+                stride(from: 0, to: row.members.count - 1, by: 2).map {
+                    RESPValue.Pair(key: row.members[$0], value: row.members[$0 + 1])
+                })
+        }
+    }
+
+    /// Reads one value that has no members, or opens a row.
+    /// - Returns: `nil` if there is not enough; `.some(nil)` if a row was opened or closed without a value.
+    private mutating func scalarOrRow() throws(RESPProtocolError) -> RESPValue?? {
+        guard let type = buffer.getInteger(at: buffer.readerIndex, as: UInt8.self) else { return nil }
+        switch type {
+        case UInt8(ascii: "$"), UInt8(ascii: "!"), UInt8(ascii: "="): return try string(type).map { .some($0) }
+        case UInt8(ascii: "*"): return try open(.array)
+        case UInt8(ascii: "%"): return try open(.map)
+        case UInt8(ascii: "~"): return try open(.set)
+        case UInt8(ascii: ">"): return try open(.push)
+        case UInt8(ascii: "|"): return try open(.attribute)
+        case UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: ":"), UInt8(ascii: "_"), UInt8(ascii: "#"),
+            UInt8(ascii: ","), UInt8(ascii: "("):
+            guard let line = try readLine() else { return nil }
+            return .some(try Self.scalar(type, line))
+        case UInt8(ascii: ";"), UInt8(ascii: "."): throw RESPProtocolError(kind: .streamed)
+        default: throw RESPProtocolError(kind: .unknownType)
+        }
+    }
+
+    /// Opens a row.
+    private mutating func open(_ kind: Row.Kind) throws(RESPProtocolError) -> RESPValue?? {
+        guard let line = try readLine() else { return nil }
+        if kind == .array, line == "-1" { return .some(.null) }
+        guard line != "?" else { throw RESPProtocolError(kind: .streamed) }
+        // A push stands for itself. Inside an answer nobody could tell whom it was meant for.
+        guard kind != .push || rows.isEmpty else { throw RESPProtocolError(kind: .misplacedPush) }
+        let count = try Self.count(line)
+        // Bounded before it is doubled, or the product might not be a number.
+        guard count <= limits.members else { throw RESPProtocolError(kind: .tooMany) }
+        let missing = kind == .map || kind == .attribute ? 2 * count : count
+        members += missing
+        guard members <= limits.members else { throw RESPProtocolError(kind: .tooMany) }
+        if missing == 0 { return .some(kind == .attribute ? nil : Self.value(of: Row(kind: kind, missing: 0))) }
+        guard rows.count < limits.depth else { throw RESPProtocolError(kind: .tooDeep) }
+        var row = Row(kind: kind, missing: missing)
+        // The server's word is good for this much before it has sent anything.
+        row.members.reserveCapacity(min(missing, 64))
+        rows.append(row)
+        return .some(nil)
+    }
+
+    /// Reads a string whose length stands before it. Takes nothing until it is whole.
+    private mutating func string(_ type: UInt8) throws(RESPProtocolError) -> RESPValue? {
+        let start = buffer.readerIndex
+        guard let line = try readLine() else { return nil }
+        if type == UInt8(ascii: "$"), line == "-1" { return .null }
+        guard line != "?" else { throw RESPProtocolError(kind: .streamed) }
+        let count = try Self.count(line)
+        guard count <= limits.blob, bytes + count <= limits.bytes else { throw RESPProtocolError(kind: .tooLong) }
+        guard buffer.readableBytes >= count + 2 else {
+            buffer.moveReaderIndex(to: start)
+            return nil
+        }
+        guard let contents = buffer.readSlice(length: count),
+            buffer.readInteger(as: UInt16.self) == 0x0d0a
+        else { throw RESPProtocolError(kind: .malformedString) }
+        bytes += count
+        switch type {
+        case UInt8(ascii: "$"): return .blob(contents)
+        case UInt8(ascii: "!"): return .error(RESPError(line: String(buffer: contents)))
+        default:
+            var text = contents
+            guard let format = text.readString(length: 3), text.readInteger(as: UInt8.self) == UInt8(ascii: ":") else {
+                throw RESPProtocolError(kind: .malformedString)
+            }
+            return .verbatim(format: format, text)
+        }
+    }
+
+    /// Reads a line, without its first byte and its end.
+    private mutating func readLine() throws(RESPProtocolError) -> String? {
+        let view = buffer.readableBytesView
+        let from = view.index(view.startIndex, offsetBy: min(scanned, view.count))
+        guard let end = view[from...].firstIndex(of: 0x0a) else {
+            scanned = view.count
+            guard view.count <= limits.line else { throw RESPProtocolError(kind: .tooLong) }
+            return nil
+        }
+        scanned = 0
+        let length = end - view.startIndex
+        guard length <= limits.line else { throw RESPProtocolError(kind: .tooLong) }
+        guard length >= 2, view[end - 1] == 0x0d else { throw RESPProtocolError(kind: .malformedLine) }
+        let contents = view[(view.startIndex + 1)..<(end - 1)]
+        guard !contents.contains(0x0d) else { throw RESPProtocolError(kind: .malformedLine) }
+        let line = String(decoding: contents, as: UTF8.self)
+        buffer.moveReaderIndex(forwardBy: length + 1)
+        return line
+    }
+
+    private static func scalar(_ type: UInt8, _ line: String) throws(RESPProtocolError) -> RESPValue {
+        switch type {
+        case UInt8(ascii: "+"): return .simple(line)
+        case UInt8(ascii: "-"): return .error(RESPError(line: line))
+        case UInt8(ascii: "_"): if line.isEmpty { return .null }
+        case UInt8(ascii: "#"): if line == "t" || line == "f" { return .boolean(line == "t") }
+        case UInt8(ascii: ":"): if let number = Int64(line) { return .integer(number) }
+        case UInt8(ascii: ","):
+            // Only what RESP3 writes: Swift would read hexadecimal digits too.
+            let isPlain = line.utf8.allSatisfy { (0x30...0x39).contains($0) || "+-.eE".utf8.contains($0) }
+            if isPlain || ["inf", "-inf", "nan"].contains(line), let number = Double(line) { return .double(number) }
+        default:
+            let digits = line.hasPrefix("-") || line.hasPrefix("+") ? line.dropFirst() : line[...]
+            if !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) { return .bigNumber(line) }
+        }
+        throw RESPProtocolError(kind: type == UInt8(ascii: "_") ? .malformedLine : .malformedNumber)
+    }
+
+    /// Reads a length: digits and nothing else.
+    private static func count(_ line: String) throws(RESPProtocolError) -> Int {
+        guard line.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int(line) else {
+            throw RESPProtocolError(kind: .malformedNumber)
+        }
+        return count
+    }
+}

@@ -1,0 +1,51 @@
+import NIOCore
+
+/// A command as it goes to the server: a row of strings.
+struct ValkeyCommand: Sendable {
+    /// A part of a command.
+    enum Part: Sendable, ExpressibleByStringLiteral, ExpressibleByStringInterpolation {
+        case text(String)
+        case bytes([UInt8])
+        case integer(Int64)
+
+        init(stringLiteral value: String) {
+            self = .text(value)
+        }
+    }
+
+    /// The command's name, for logs.
+    let name: String
+    /// All of it. It may hold secrets and is never printed.
+    let encoded: ByteBuffer
+
+    init(_ name: String, _ parts: [Part] = []) {
+        self.name = name
+        var buffer = ByteBuffer()
+        buffer.reserveCapacity(
+            parts.reduce(32 + name.utf8.count) { sum, part in
+                switch part {
+                case .text(let text): sum + text.utf8.count + 16
+                case .bytes(let bytes): sum + bytes.count + 16
+                case .integer: sum + 32
+                }
+            })
+        buffer.writeString("*\(parts.count + 1)\r\n$\(name.utf8.count)\r\n\(name)\r\n")
+        for part in parts {
+            switch part {
+            case .text(let text): buffer.writeString("$\(text.utf8.count)\r\n\(text)\r\n")
+            case .integer(let number):
+                let text = String(number)
+                buffer.writeString("$\(text.utf8.count)\r\n\(text)\r\n")
+            case .bytes(let bytes):
+                buffer.writeString("$\(bytes.count)\r\n")
+                buffer.writeBytes(bytes)
+                buffer.writeString("\r\n")
+            }
+        }
+        encoded = buffer
+    }
+
+    init(_ name: String, _ parts: Part...) {
+        self.init(name, parts)
+    }
+}

@@ -1,0 +1,47 @@
+import CloakroomCore
+
+/// Keys and arguments for a script.
+struct ScriptCall: Sendable {
+    let keys: [String]
+    let arguments: [ValkeyCommand.Part]
+}
+
+extension ValkeyRecords {
+    /// Sends a command.
+    func ask(_ command: ValkeyCommand) async throws(SessionStoreError) -> RESPValue {
+        try Self.value(await link.send([command]).first)
+    }
+
+    /// Runs a script.
+    /// - Parameter full: Whether an error of a server without memory is told as such.
+    func run(
+        _ script: ValkeyScript, _ keys: [String], _ arguments: [ValkeyCommand.Part], full: Bool = false
+    ) async throws(SessionStoreError) -> RESPValue {
+        try Self.value(await run(script, [ScriptCall(keys: keys, arguments: arguments)]).first, full: full)
+    }
+
+    /// Runs a script several times.
+    /// - Returns: The answers, in order.
+    func run(_ script: ValkeyScript, _ calls: [ScriptCall]) async -> [Result<RESPValue, ValkeyFailure>] {
+        var replies = await link.send(calls.map { script.named($0.keys, $0.arguments) })
+        let unknown = replies.indices.filter { index in
+            if case .failure(.refused(let error)) = replies[index] { error.code == "NOSCRIPT" } else { false }
+        }
+        // After a restart, or on another primary. Those calls were not run.
+        let again = await link.send(unknown.map { script.spelledOut(calls[$0].keys, calls[$0].arguments) })
+        for (index, reply) in zip(unknown, again) { replies[index] = reply }
+        return replies
+    }
+
+    /// The answer to a command.
+    /// - Throws: ``SessionStoreError`` of kind `unavailable` for every failure but one.
+    static func value(
+        _ reply: Result<RESPValue, ValkeyFailure>?, full: Bool = false
+    ) throws(SessionStoreError) -> RESPValue {
+        switch reply {
+        case .success(let value): return value
+        case .failure(.refused(let error)) where full && error.code == "OOM": throw SessionStoreError(.full)
+        case .failure, nil: throw SessionStoreError(.unavailable)
+        }
+    }
+}

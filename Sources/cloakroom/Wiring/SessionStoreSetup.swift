@@ -1,0 +1,87 @@
+import CloakroomAdmin
+import CloakroomCore
+import CloakroomIdentity
+import CloakroomProxy
+import CloakroomSessions
+import CloakroomTelemetry
+import Logging
+import NIOPosix
+import NIOSSL
+import ServiceLifecycle
+
+/// The store of sessions that a plan names, joined with metrics and logs.
+struct SessionStoreSetup {
+    let store: any SessionStore
+    let accounts: AccountHashes
+
+    /// Makes the store; it is ``SessionStoreService`` that brings it up.
+    /// - Throws: If a file for TLS with the server is of no use, or a secret is missing.
+    init(
+        _ plan: SessionPlan, events: SessionEvents, metrics: GatewayMetrics, registry: PrometheusRegistry,
+        logger: Logger
+    ) throws {
+        let backend = metrics.sessionStore(
+            backend: plan.store.rawValue,
+            // Nothing of what the memory store does takes a time worth measuring.
+            operations: plan.store == .memory ? [] : SessionStoreOperation.allCases.map(\.rawValue))
+        let made = try SessionStores.make(
+            plan, tls: try Self.tls(plan), group: MultiThreadedEventLoopGroup.singleton, logger: logger,
+            clock: { .now }, events: events
+        ) { operation, isSuccess, nanoseconds in
+            backend.record(operation: operation.rawValue, isSuccess: isSuccess, nanoseconds: nanoseconds)
+        }
+        let store = made.store
+        self.store = store
+        accounts = made.accounts
+        registry.onScrape {
+            metrics.sessionsActive.set(Int64(store.count))
+            backend.up.set(store.isAvailable ? 1 : 0)
+        }
+    }
+
+    /// What `/ready` asks.
+    func probe(_ plan: SessionPlan) -> ReadinessProbe {
+        let store = store
+        let kind = plan.store.rawValue
+        return ReadinessProbe(name: "session store") {
+            let isAvailable = store.isAvailable
+            return ReadinessCheck(
+                name: "session store", isReady: isAvailable,
+                detail: isAvailable ? nil : "the \(kind) store cannot be reached; the log says why")
+        }
+    }
+
+    /// What would keep a store from being made, and only trying tells: the files for TLS with a server.
+    static func mistakes(in plan: GatewayPlan) -> [String] {
+        do {
+            if let tls = try tls(plan.session) { _ = try NIOSSLContext(configuration: tls) }
+            return []
+        } catch {
+            return ["TLS with the session store: \(error)"]
+        }
+    }
+
+    private static func tls(_ plan: SessionPlan) throws -> TLSConfiguration? {
+        guard plan.store == .valkey, let tls = plan.valkey.tls else { return nil }
+        return try UpstreamTLS.configuration(tls)
+    }
+}
+
+/// Keeps the store going: connected, cleared of what has expired, told of uses. Ends after everything that asks it.
+struct SessionStoreService: Service {
+    let store: any SessionStore
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await store.run() }
+    }
+}
+
+/// Waits for renewals that are under way when the gateway stops: a refresh token that was spent and whose successor was
+/// not kept would be a session lost.
+struct SessionRenewerService: Service {
+    let renewer: SessionRenewer
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await renewer.run() }
+    }
+}

@@ -1,0 +1,73 @@
+import CloakroomCore
+import Logging
+import Synchronization
+
+/// Ends as many sessions as it is told to, and remembers what it was asked.
+final class ScriptedRevoking: SessionRevoking {
+    struct Call: Sendable, Equatable {
+        var account: AccountName?
+        var session: SessionID?
+        var peer: String
+        var now: Timestamp
+    }
+
+    private struct State {
+        var result: Result<Int, SessionStoreError>
+        var calls: [Call] = []
+    }
+
+    private let state: Mutex<State>
+
+    init(_ result: Result<Int, SessionStoreError>) { state = Mutex(State(result: result)) }
+
+    var calls: [Call] { state.withLock { $0.calls } }
+
+    func revoke(
+        user account: AccountName, from origin: RequestOrigin, now: Timestamp
+    ) async throws(SessionStoreError) -> Int {
+        try note(Call(account: account, peer: origin.peer, now: now)).get()
+    }
+
+    func revoke(session id: SessionID, from origin: RequestOrigin, now: Timestamp) async throws(SessionStoreError)
+        -> Int
+    {
+        try note(Call(session: id, peer: origin.peer, now: now)).get()
+    }
+
+    private func note(_ call: Call) -> Result<Int, SessionStoreError> {
+        state.withLock { state in
+            state.calls.append(call)
+            return state.result
+        }
+    }
+}
+
+/// What was logged, as text.
+final class LogLines: Sendable {
+    private let lines = Mutex<[String]>([])
+
+    var all: [String] { lines.withLock { $0 } }
+
+    /// A logger that writes down everything, down to trace.
+    var logger: Logger {
+        var logger = Logger(label: "test") { _ in Handler(lines: self) }
+        logger.logLevel = .trace
+        return logger
+    }
+
+    private struct Handler: LogHandler {
+        let lines: LogLines
+        var metadata: Logger.Metadata = [:]
+        var logLevel = Logger.Level.trace
+
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) {
+            let fields = metadata.merging(event.metadata ?? [:]) { $1 }
+            lines.lines.withLock { $0.append("\(event.level) \(event.message) \(fields)") }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+import AsyncHTTPClient
+import CloakroomCore
+import CloakroomTelemetry
+import Foundation
+import NIOHTTP1
+import Testing
+
+@testable import CloakroomAdmin
+
+@Suite("POST /sessions/revoke")
+struct SessionRevocationTests {
+    private static let token = "canary-admin-token-0123456789abcdef"
+    private static let now = Timestamp(seconds: 1_700_000_000)
+    private static let json = ("Content-Type", "application/json")
+    private static let authorization = ("Authorization", "Bearer \(token)")
+    private static let user = #"{"user":"Jo@example.com"}"#
+
+    /// Serves with a token, and asks once.
+    private func ask(
+        _ body: String? = user, _ fields: [(String, String)] = [authorization, json], method: HTTPMethod = .POST,
+        result: Result<Int, SessionStoreError> = .success(2), lines: LogLines = LogLines()
+    ) async throws -> (status: Int, headers: HTTPHeaders, body: String, calls: [ScriptedRevoking.Call]) {
+        let revoking = ScriptedRevoking(result)
+        let revocation = SessionRevocation(token: Secret(Self.token), sessions: revoking, now: { Self.now })
+        let answer = Answer()
+        try await ServedAdmin.run(revocation: revocation, logger: lines.logger) { address in
+            let (response, body) = try await ServedAdmin.send(
+                method, address + "/sessions/revoke", fields, body: body)
+            await answer.keep(Int(response.status.code), response.headers, String(decoding: body, as: UTF8.self))
+        }
+        return (await answer.status, await answer.headers, await answer.body, revoking.calls)
+    }
+
+    private actor Answer {
+        var status = 0
+        var headers = HTTPHeaders()
+        var body = ""
+
+        func keep(_ status: Int, _ headers: HTTPHeaders, _ body: String) {
+            (self.status, self.headers, self.body) = (status, headers, body)
+        }
+    }
+
+    @Test("ends the sessions of a user and says how many there were")
+    func revokesUser() async throws {
+        let answer = try await ask()
+        #expect(answer.status == 200)
+        #expect(answer.body == #"{"ended":2}"#)
+        #expect(answer.headers.first(name: "content-type") == "application/json")
+        #expect(answer.headers.first(name: "cache-control") == "no-store")
+        let account = AccountName(email: "jo@example.com")
+        #expect(answer.calls == [ScriptedRevoking.Call(account: account, peer: "127.0.0.1", now: Self.now)])
+    }
+
+    @Test("ends one session by the name that logs show; none is no error")
+    func revokesSession() async throws {
+        let answer = try await ask(
+            #" { "session" : "0123456789abcdef" } "#,
+            [("authorization", "bearer  \(Self.token)"), ("content-type", "Application/JSON; charset=utf-8")],
+            result: .success(0))
+        #expect(answer.status == 200)
+        #expect(answer.body == #"{"ended":0}"#)
+        let id = SessionID(0x0123_4567_89ab_cdef)
+        #expect(answer.calls == [ScriptedRevoking.Call(session: id, peer: "127.0.0.1", now: Self.now)])
+    }
+
+    @Test(
+        "Rule 13: without the very token nobody gets in, and a log line says so without it",
+        arguments: [
+            nil, "", "Bearer", "Bearer ", "Bearer x", "canary-admin-token-0123456789abcdef",
+            "Basic canary-admin-token-0123456789abcdef", "Bearer canary-admin-token-0123456789abcdeF",
+            "Bearer canary-admin-token-0123456789abcdef0", "Bearer canary-admin-token-0123456789abcde",
+            "Bearer canary-admin-token-0123456789abcdef canary",
+        ] as [String?])
+    func unauthorized(authorization: String?) async throws {
+        let lines = LogLines()
+        let fields = [Self.json] + (authorization.map { [("Authorization", $0)] } ?? [])
+        let answer = try await ask(Self.user, fields, lines: lines)
+        #expect(answer.status == 401)
+        #expect(answer.headers.first(name: "www-authenticate") == "Bearer")
+        #expect(answer.headers.first(name: "content-type") == "application/problem+json")
+        #expect(answer.calls.isEmpty)
+        #expect(lines.all.contains { $0.hasPrefix("warning revocation refused") && $0.contains("127.0.0.1") })
+        #expect(!(lines.all.joined() + answer.body).contains("canary"))
+    }
+
+    @Test("Two Authorization fields are no authorization")
+    func twoTokens() async throws {
+        let answer = try await ask(Self.user, [Self.authorization, Self.authorization, Self.json])
+        #expect(answer.status == 401)
+        #expect(answer.calls.isEmpty)
+    }
+
+    @Test(
+        "A page in a browser is refused, token or not",
+        arguments: [
+            ("Origin", "https://evil.example"), ("Origin", "null"), ("Origin", "http://127.0.0.1:9464"),
+            ("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Site", "same-site"),
+        ])
+    func pages(name: String, value: String) async throws {
+        let answer = try await ask(Self.user, [Self.authorization, Self.json, (name, value)])
+        #expect(answer.status == 403)
+        #expect(answer.calls.isEmpty)
+    }
+
+    @Test(
+        "What it cannot read or understand is told as a problem, and ends nothing",
+        arguments: [
+            ("", 400), ("{", 400), ("user=jo@example.com", 400), ("{}", 422), ("[]", 422), ("null", 422), ("1", 422),
+            (#"{"user":1}"#, 422), (#"{"user":null}"#, 422), (#"{"user":""}"#, 422), (#"{"user":"jo"}"#, 422),
+            (#"{"users":"jo@example.com"}"#, 422), (#"{"user":"jo@example.com","session":"0123456789abcdef"}"#, 422),
+            (#"{"user":"jo@example.com","dry":"run"}"#, 422), (#"{"session":"0123456789ABCDEF"}"#, 422),
+            (#"{"session":"0123"}"#, 422), (#"{"session":["0123456789abcdef"]}"#, 422),
+        ])
+    func mistakes(body: String, status: Int) async throws {
+        let answer = try await ask(body)
+        #expect(answer.status == status)
+        #expect(answer.headers.first(name: "content-type") == "application/problem+json")
+        #expect(answer.body.contains(#""status":\#(status)"#))
+        #expect(!answer.body.contains("jo@example.com"))
+        #expect(answer.calls.isEmpty)
+    }
+
+    @Test("A body of more than 1 KiB is 413")
+    func tooLarge() async throws {
+        let padding = String(repeating: " ", count: 1_024 - Self.user.utf8.count)
+        #expect(try await ask(Self.user + padding).status == 200)
+        let answer = try await ask(Self.user + padding + " ")
+        #expect(answer.status == 413)
+        #expect(answer.calls.isEmpty)
+    }
+
+    @Test(
+        "A body of another type is 415",
+        arguments: ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""])
+    func otherType(type: String) async throws {
+        let answer = try await ask(Self.user, [Self.authorization, ("Content-Type", type)])
+        #expect(answer.status == 415)
+        #expect(answer.calls.isEmpty)
+    }
+
+    @Test("A store that is not there is 503 with Retry-After")
+    func storeDown() async throws {
+        let answer = try await ask(result: .failure(SessionStoreError(.unavailable)))
+        #expect(answer.status == 503)
+        #expect(answer.headers.first(name: "retry-after") == "5")
+    }
+
+    @Test("Rule 19: it is the only page that changes anything, by POST alone, and not there without a token")
+    func surface() async throws {
+        for method in [HTTPMethod.GET, .HEAD, .PUT, .DELETE, .OPTIONS] {
+            let answer = try await ask(nil, [Self.authorization], method: method)
+            #expect(answer.status == 405, "\(method)")
+            #expect(answer.headers.first(name: "allow") == "POST")
+            #expect(answer.calls.isEmpty)
+        }
+        let revoking = ScriptedRevoking(.success(1))
+        let revocation = SessionRevocation(token: Secret(Self.token), sessions: revoking, now: { Self.now })
+        let fields = [Self.authorization, Self.json]
+        for (revocation, paths) in [
+            (nil, ["/sessions/revoke"]),
+            (revocation, ["/sessions", "/sessions/", "/sessions/revoke/", "/sessions/revoke/x", "/Sessions/Revoke"]),
+        ] as [(SessionRevocation?, [String])] {
+            try await ServedAdmin.run(revocation: revocation) { address in
+                for path in paths {
+                    let (response, _) = try await ServedAdmin.send(.POST, address + path, fields, body: Self.user)
+                    #expect(response.status == .notFound, "\(path)")
+                }
+                for path in ["/live", "/ready", "/metrics"] {
+                    for method in [HTTPMethod.POST, .PUT, .DELETE, .PATCH] {
+                        let (response, _) = try await ServedAdmin.send(method, address + path, fields, body: Self.user)
+                        #expect(response.status == .methodNotAllowed, "\(method) \(path)")
+                    }
+                }
+            }
+        }
+        #expect(revoking.calls.isEmpty)
+    }
+
+    @Test("With an empty token nobody gets in")
+    func emptyToken() async throws {
+        let revoking = ScriptedRevoking(.success(1))
+        let revocation = SessionRevocation(token: Secret(""), sessions: revoking)
+        try await ServedAdmin.run(revocation: revocation) { address in
+            for value in ["Bearer", "Bearer ", "Bearer x"] {
+                let (response, _) = try await ServedAdmin.send(
+                    .POST, address + "/sessions/revoke", [Self.json, ("Authorization", value)], body: Self.user)
+                #expect(response.status == .unauthorized)
+            }
+        }
+        #expect(revoking.calls.isEmpty)
+    }
+}

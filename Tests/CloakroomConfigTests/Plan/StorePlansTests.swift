@@ -1,0 +1,157 @@
+import CloakroomConfig
+import CloakroomCore
+import Foundation
+import Testing
+
+@Suite struct StorePlansTests {
+    private static let secret = LoadConfigTests.secret
+    private static let other = "fedcba9876543210fedcba9876543210"
+
+    /// The good configuration with other lines in place of the idle timeout, which stands in line 11.
+    private func folder(_ lines: String...) throws -> ConfigFolder {
+        try ConfigFolder(
+            ConfigFolder.good.replacingOccurrences(of: "idleTimeout: 15m", with: lines.joined(separator: "\n  ")))
+    }
+
+    @Test func oneKeyChoosesAmongStoresThatAreAllSetUp() throws {
+        let folder = try folder(
+            "secrets: [\(Self.secret)]", "sqlite: { path: a.sqlite }", "valkey: { addresses: [localhost:6379] }")
+        for store in SessionPlan.Store.allCases {
+            let plan = try folder.load(overrides: [("session.store", store.rawValue)]).plan.session
+            #expect(plan.store == store)
+            #expect(plan.sqlite.path == folder.path + "/a.sqlite")
+            #expect(plan.valkey == ValkeyPlan(addresses: [HostAndPort(host: "localhost", port: 6379)]))
+        }
+    }
+
+    @Test func aStoreThatIsChosenSaysWhatItNeeds() throws {
+        let secrets = " (make one with openssl rand -base64 48, or name a file that holds it in secretsFile)"
+        #expect(
+            try folder("store: sqlite").mistakes() == [
+                "cloakroom.yaml:10:1: session.secrets: is missing: the store sqlite seals sessions" + secrets,
+                "cloakroom.yaml:10:1: session.sqlite.path: is missing: the store sqlite keeps sessions in a file"
+                    + " (write its path)",
+            ])
+        #expect(
+            try folder("store: valkey").mistakes() == [
+                "cloakroom.yaml:10:1: session.secrets: is missing: the store valkey seals sessions" + secrets,
+                "cloakroom.yaml:10:1: session.valkey.addresses: is missing: the store valkey is a server"
+                    + " (write a list such as [127.0.0.1:6379])",
+            ])
+        #expect(
+            try folder("store: redis").mistakes() == [
+                "cloakroom.yaml:11:10: session.store: there is one kind of store for Valkey and Redis (write valkey)"
+            ])
+    }
+
+    @Test func secretsAreReadFromAFileOneALine() throws {
+        let folder = try folder("store: sqlite", "secretsFile: secrets", "sqlite: { path: /tmp/a.sqlite }")
+        try folder.write("\(Self.secret)\r\n\n   \n\(Self.other)\n\n", to: "secrets")
+        let config = try folder.load()
+        #expect(config.plan.session.secrets == [Secret(Self.secret), Secret(Self.other)])
+        #expect(config.plan.session.sqlite.path == "/tmp/a.sqlite")
+        let value = config.values.first { $0.key == "session.secrets" }
+        #expect(value?.value == "[<redacted>, <redacted>]")
+        #expect(value?.origin == "secret file \(folder.path)/secrets")
+        try folder.write("\n", to: "secrets")
+        #expect(
+            folder.mistakes() == [
+                "cloakroom.yaml:12:16: session.secretsFile: \"secrets\" is empty"
+                    + " (put the secrets into it, one a line, the newest first)"
+            ])
+    }
+
+    @Test func secretsComeFromTheEnvironmentInOneVariable() throws {
+        let folder = try folder("store: valkey", "valkey: { addresses: [a:1] }")
+        let plan = try folder.load(environment: ["CLOAKROOM_SESSION_SECRETS": "\(Self.secret),\(Self.other)"]).plan
+        #expect(plan.session.secrets == [Secret(Self.secret), Secret(Self.other)])
+    }
+
+    @Test func tlsWithTheServerIsOnWhereItsSectionIs() throws {
+        func tls(_ section: String) throws -> UpstreamTLSPlan? {
+            try folder("valkey: { addresses: [a:1]\(section) }").load().plan.session.valkey.tls
+        }
+        #expect(try tls("") == nil)
+        #expect(try tls(", tls: { enabled: true }") == UpstreamTLSPlan())
+        #expect(try tls(", tls: { serverName: a.test }") == UpstreamTLSPlan(serverName: "a.test"))
+        #expect(try tls(", tls: { enabled: false, serverName: a.test }") == nil)
+    }
+
+    @Test(arguments: [
+        ("secrets: [short-canary]", "11:13: session.secrets.0: is shorter than 32 bytes", openssl),
+        ("secrets: short-canary", "11:12: session.secrets: expects a list", "write [one, another]"),
+        ("secrets: [\(secret), \(secret)]", "11:47: session.secrets.1: stands twice", "keep one of them"),
+        (
+            "secrets: [\"\(secret) \"]",
+            "11:13: session.secrets.0: is empty, or holds control characters or blanks at its ends", openssl
+        ),
+        ("localSessions: 0", "11:18: session.localSessions: 0 is out of range", "write 1 to 100000000"),
+        (
+            "sqlite: { path: \":memory:\" }", "11:19: session.sqlite.path: \":memory:\" is not the path of a file",
+            "write one such as sessions.sqlite"
+        ),
+        (
+            "valkey: { addresses: [\"redis://joe:canary@a:1\"] }",
+            "11:25: session.valkey.addresses.0: an address takes no user and no password",
+            "write host:port such as 127.0.0.1:6379"
+        ),
+        (
+            "valkey: { addresses: [\"rediss://a:1\"] }",
+            "11:25: session.valkey.addresses.0: \"rediss://a:1\" has a scheme",
+            "write host:port such as 127.0.0.1:6379; TLS is switched on in tls"
+        ),
+        (
+            "valkey: { addresses: [a] }", "11:25: session.valkey.addresses.0: \"a\" is not host:port",
+            "write host:port such as 127.0.0.1:6379"
+        ),
+        ("valkey: { addresses: [] }", "11:24: session.valkey.addresses: is empty", "write at least one"),
+        (
+            "valkey: { addresses: [\"a:1\", \"b:1\"] }", "11:24: session.valkey.addresses: names several servers",
+            "keep one; where they are sentinels, write the primary's name in sentinelPrimary"
+        ),
+        (
+            "valkey: { sentinelPassword: canary }", "11:31: session.valkey.sentinelPassword: there are no sentinels",
+            "set sentinelPrimary, or leave it out"
+        ),
+        ("valkey: { timeout: 5ms }", "11:22: session.valkey.timeout: 5ms is out of range", "write 10ms to 1m"),
+        (
+            "valkey: { prefix: a b }", "11:21: session.valkey.prefix: \"a b\" is not a prefix",
+            "write at most 64 letters, digits, colons, hyphens and underscores"
+        ),
+        (
+            "valkey: { password: \"canary\\n\" }",
+            "11:23: session.valkey.password: is empty or holds control characters",
+            "write plain text; a file may end with one line break"
+        ),
+    ])
+    func aMistakeInAStoreIsToldWithItsPlace(_ line: String, _ mistake: String, _ suggestion: String) throws {
+        let mistakes = try folder(line).mistakes()
+        #expect(mistakes == ["cloakroom.yaml:\(mistake) (\(suggestion))"])
+        #expect(!mistakes.joined().contains("canary"))
+    }
+
+    private static let openssl = "make one with openssl rand -base64 48"
+
+    @Test func theFolderOfTheFileHasToBeThereOnlyWhereItIsUsed() throws {
+        let folder = try folder("secrets: [\(Self.secret)]", "sqlite: { path: nowhere/a.sqlite }")
+        #expect(folder.mistakes() == [])
+        #expect(
+            folder.mistakes(overrides: [("session.store", "sqlite")]) == [
+                "cloakroom.yaml:12:19: session.sqlite.path: there is no folder \"nowhere\" (create it, or correct the path)"
+            ])
+    }
+
+    @Test("Rule 22: no report shows a secret of the session section or the operator's token")
+    func secretsAreRedacted() throws {
+        let canary = "canary-7f3a-0123456789abcdef0123456789abcdef"
+        let folder = try folder(
+            "secrets: [\(canary)]", "valkey:", "  addresses: [a:1]", "  sentinelPrimary: m", "  password: \(canary)",
+            "  sentinelPassword: \(canary)")
+        let overrides = [(key: "admin.token", value: canary)]
+        let report = Report.printConfig(folder.sources(overrides: overrides))
+        #expect(report.exitCode == 0)
+        #expect(report.text.contains("<redacted>"))
+        #expect(!report.text.contains("canary"))
+        #expect(!String(reflecting: try folder.load(overrides: overrides)).contains("canary"))
+    }
+}

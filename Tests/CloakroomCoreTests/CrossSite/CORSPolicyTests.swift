@@ -1,0 +1,152 @@
+import CloakroomCore
+import CloakroomWire
+import Testing
+
+@Suite("What pages of other origins may read (CORS)")
+struct CORSPolicyTests {
+    private static let on = CrossSitePlan(
+        trustedOrigins: ["https://partner.test"],
+        corsOrigins: ["https://app.example.com", "http://localhost:5173"], corsMaxAge: .seconds(600))
+
+    private struct Asked {
+        var policy: CORSPolicy
+        var head: RequestHead
+        var marks: RequestHeaderPolicy.Marks
+
+        var standing: CORSPolicy.Standing { policy.standing(of: head, marks: marks) }
+        var isPreflight: Bool { asksAbout != nil }
+        /// The method that a preflight asks about.
+        var asksAbout: String? { head.text(policy.preflight(head, marks: marks)) }
+
+        func preflight(_ methods: String = "GET, HEAD, POST") -> [String] {
+            text(policy.preflightLines(standing, head, methods: methods))
+        }
+
+        var answer: [String]? { policy.answerLines(standing).map(text) }
+
+        private func text(_ lines: [UInt8]) -> [String] {
+            String(decoding: lines, as: UTF8.self).split(separator: "\r\n", omittingEmptySubsequences: false)
+                .map(String.init)
+        }
+    }
+
+    private func ask(_ fields: String..., plan: CrossSitePlan = on) throws -> Asked {
+        var head = try RequestHead.with(lines: ["Host: api.example.com"] + fields, start: "OPTIONS /a HTTP/1.1")
+        let marks = RequestHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookiePlan()))
+            .mark(&head, isTrusted: false)
+        return Asked(policy: CORSPolicy(plan, injectable: ["X-API-TOKEN"]), head: head, marks: marks)
+    }
+
+    @Test("Without origins nothing is said, and nothing is a preflight")
+    func off() throws {
+        let asked = try ask(
+            "Origin: https://app.example.com", "Access-Control-Request-Method: POST", plan: CrossSitePlan())
+        #expect(!asked.policy.isOn)
+        #expect(asked.standing == .silent)
+        #expect(asked.answer == nil)
+        #expect(!asked.isPreflight)
+    }
+
+    @Test("Origins that are only trusted, wildcards and null switch nothing on", arguments: ["*", "null", "https://*"])
+    func nothingToSwitchOn(entry: String) {
+        let plan = CrossSitePlan(trustedOrigins: ["https://partner.test"], corsOrigins: [entry])
+        #expect(!CORSPolicy(plan, injectable: []).isOn)
+    }
+
+    @Test("A listed origin is told its own name and that cookies are fine; never a wildcard")
+    func listed() throws {
+        let asked = try ask("Origin: https://app.example.com")
+        #expect(asked.standing == .listed(0))
+        #expect(
+            asked.answer == [
+                "Access-Control-Allow-Origin: https://app.example.com", "Access-Control-Allow-Credentials: true",
+                "Vary: Origin", "",
+            ])
+        #expect(try ask("Origin: http://localhost:5173").standing == .listed(1))
+    }
+
+    @Test(
+        "All others are told nothing but that the answer depends on who asks",
+        arguments: [
+            "https://evil.test", "http://app.example.com", "https://app.example.com:8443", "null", "*", "",
+            "https://app.example.com.evil.test", "https://partner.test", "http://localhost",
+        ])
+    func stranger(origin: String) throws {
+        let asked = try ask("Origin: \(origin)", "Access-Control-Request-Method: POST")
+        #expect(asked.standing == .stranger)
+        #expect(asked.answer == ["Vary: Origin", ""])
+        #expect(asked.isPreflight)
+        #expect(
+            asked.preflight() == [
+                "Vary: Origin, Access-Control-Request-Method, Access-Control-Request-Headers", "",
+            ])
+    }
+
+    @Test("No origin or two of them are a stranger's")
+    func noneOrTwo() throws {
+        #expect(try ask().standing == .stranger)
+        let two = try ask("Origin: https://app.example.com", "Origin: https://app.example.com")
+        #expect(two.standing == .stranger)
+    }
+
+    @Test("A preflight has an origin and the method that it asks about")
+    func preflight() throws {
+        #expect(try ask("Origin: https://app.example.com", "access-control-request-method: PUT").asksAbout == "PUT")
+        #expect(try !ask("Origin: https://app.example.com").isPreflight)
+        #expect(try !ask("Access-Control-Request-Method: PUT").isPreflight)
+    }
+
+    @Test("The answer to a preflight names the methods of the path, the fields asked for, and how long it holds")
+    func preflightAnswer() throws {
+        let asked = try ask(
+            "Origin: https://app.example.com", "Access-Control-Request-Method: POST",
+            "Access-Control-Request-Headers: authorization,content-type, x-csrf")
+        #expect(
+            asked.preflight("GET, POST") == [
+                "Access-Control-Allow-Origin: https://app.example.com", "Access-Control-Allow-Credentials: true",
+                "Access-Control-Max-Age: 600",
+                "Vary: Origin, Access-Control-Request-Method, Access-Control-Request-Headers",
+                "Access-Control-Allow-Methods: GET, POST",
+                "Access-Control-Allow-Headers: authorization, content-type, x-csrf", "",
+            ])
+    }
+
+    @Test("What is no field name, a wildcard, or a name that the gateway injects is not allowed")
+    func fieldNames() throws {
+        let asked = try ask(
+            "Origin: https://app.example.com", "Access-Control-Request-Method: POST",
+            "Access-Control-Request-Headers: x-a, *, x b, x:c, \u{e9}, x-api-token, X_Api.Token, x-client-cert-subject,"
+                + " x\"d, ,, x-e*")
+        #expect(asked.preflight().filter { $0.contains("Allow-Headers") } == ["Access-Control-Allow-Headers: x-a"])
+        let none = try ask(
+            "Origin: https://app.example.com", "Access-Control-Request-Method: POST",
+            "Access-Control-Request-Headers: *")
+        #expect(none.preflight().filter { $0.contains("Allow-Headers") }.isEmpty)
+    }
+
+    @Test("No more than 64 names are allowed at once")
+    func manyNames() throws {
+        let names = (1...100).map { "x-\($0)" }.joined(separator: ",")
+        let asked = try ask(
+            "Origin: https://app.example.com", "Access-Control-Request-Method: POST",
+            "Access-Control-Request-Headers: \(names)")
+        let line = try #require(asked.preflight().first { $0.contains("Allow-Headers") })
+        #expect(line.hasSuffix(" x-64"))
+        #expect(line.filter { $0 == "," }.count == 63)
+    }
+
+    @Test("With CORS on an upstream's own word on it is dropped; with CORS off it stands")
+    func upstreamsWord() throws {
+        let lines = [
+            "Access-Control-Allow-Origin: *", "access-control-allow-credentials: true", "Access-Control-Max-Age: 1",
+            "Access-Control-Expose-Headers: X-A",
+        ]
+        let cookie = SessionCookie(CookiePlan())
+        var head = try ResponseHead.with(lines[0], lines[1], lines[2], lines[3], "X-Access-Control: a", "Access: b")
+        var other = head
+        _ = ResponseHeaderPolicy(cookie: cookie, answersCORS: true).mark(&head)
+        #expect(head.kept == ["X-Access-Control: a", "Access: b"])
+        _ = ResponseHeaderPolicy(cookie: cookie).mark(&other)
+        #expect(other.kept == lines + ["X-Access-Control: a", "Access: b"])
+    }
+}

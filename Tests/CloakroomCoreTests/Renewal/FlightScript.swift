@@ -1,0 +1,96 @@
+import CloakroomCore
+import Testing
+
+/// A flight, a clock, and short names for what is in the tests.
+struct FlightScript {
+    static let limits = RenewalLimits(
+        call: .seconds(10), lease: .seconds(15), waiting: .seconds(16), keeping: .seconds(60),
+        pause: .milliseconds(50))
+
+    var flight: RenewalFlight
+    var now = Timestamp(seconds: 1_000)
+    /// What the flight said last, as text: each action has a short form.
+    private(set) var last = "lease"
+
+    init(_ session: Session = Self.session("a"), limits: RenewalLimits = Self.limits) {
+        flight = RenewalFlight(session, limits: limits, now: now)
+    }
+
+    static func tokens(_ name: String) -> SessionTokens {
+        SessionTokens(
+            authorization: Secret("Bearer \(name)"), refreshToken: Secret(name), obtainedAt: Timestamp(seconds: 1_000))
+    }
+
+    static func session(_ tokens: String, version: UInt64 = 1) -> Session {
+        let start = Timestamp(seconds: 900)
+        return Session(
+            key: SessionKey(1, 2, 3, 4),
+            user: UserProfile(json: Array("{}".utf8), account: AccountName(email: "a@example.com")),
+            tokens: Self.tokens(tokens), createdAt: start, expiresAt: start + .seconds(28_800), lastUsedAt: start,
+            version: version)
+    }
+
+    // MARK: - Events
+
+    @discardableResult
+    mutating func leased(_ attempt: LeaseAttempt) -> String { told { $0.leased(attempt, now: $1) } }
+    @discardableResult
+    mutating func held(_ fence: UInt64) -> String { leased(.held(RenewalLease(fence: fence))) }
+    @discardableResult
+    mutating func read(_ tokens: String, version: UInt64 = 1) -> String {
+        told { $0.hasRead(.live(Self.session(tokens, version: version)), now: $1) }
+    }
+    @discardableResult
+    mutating func readNone(_ reason: UnauthorizedReason) -> String { told { $0.hasRead(.none(reason), now: $1) } }
+    @discardableResult
+    mutating func readUnknown() -> String { told { $0.hasRead(.unknown, now: $1) } }
+    @discardableResult
+    mutating func waited() -> String { told { $0.waited(now: $1) } }
+    @discardableResult
+    mutating func renewed(_ tokens: String) -> String { told { $0.renewed(Self.tokens(tokens), now: $1) } }
+    @discardableResult
+    mutating func notRenewed(_ kind: TokenClientError.Kind) -> String { told { $0.notRenewed(kind, now: $1) } }
+    @discardableResult
+    mutating func saved(_ attempt: SaveAttempt) -> String { told { $0.saved(attempt, now: $1) } }
+    @discardableResult
+    mutating func rejected(_ attempt: RejectAttempt) -> String { told { $0.rejected(attempt, now: $1) } }
+    @discardableResult
+    mutating func storeFailed() -> String { told { $0.storeFailed(now: $1) } }
+
+    mutating func pass(_ duration: Duration) { now = now + duration }
+
+    private mutating func told(_ event: (inout RenewalFlight, Timestamp) -> RenewalFlight.Action) -> String {
+        last = Self.text(event(&flight, now))
+        return last
+    }
+
+    // MARK: - Actions as text
+
+    private static func text(_ action: RenewalFlight.Action) -> String {
+        switch action {
+        case .lease: "lease"
+        case .read: "read"
+        case .wait(let pause): "wait \(pause.wholeMilliseconds)"
+        case .renew(let session): "renew \(name(session.tokens))"
+        case .save(let tokens, let over, let lease): "save \(name(tokens)) over \(over.version) under \(lease.fence)"
+        case .reject(let session, let lease): "reject \(session.version) under \(lease.fence)"
+        case .finish(let result, let lease): text(result) + (lease.map { ", release \($0.fence)" } ?? "")
+        }
+    }
+
+    private static func text(_ result: RenewalFlight.Result) -> String {
+        switch result {
+        case .renewed(let session): "renewed \(name(session.tokens))"
+        case .coalesced(let session): "coalesced \(name(session.tokens))"
+        case .rejected: "rejected"
+        case .ended(let reason, let unused): "ended \(reason)" + (unused.map { ", unused \(name($0))" } ?? "")
+        case .unavailable(let kind): "unavailable \(kind)"
+        case .storeUnavailable: "store unavailable"
+        case .leaseTimeout: "lease timeout"
+        }
+    }
+
+    private static func name(_ tokens: SessionTokens) -> String {
+        String(decoding: tokens.refreshToken?.bytes ?? [], as: UTF8.self)
+    }
+}

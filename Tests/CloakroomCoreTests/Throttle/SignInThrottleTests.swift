@@ -1,0 +1,57 @@
+import CloakroomCore
+import Testing
+
+@Suite("The names that attempts to sign in are counted by")
+struct SignInThrottleTests {
+    private let key = KeyedHash(key0: 5, key1: 6)
+
+    private func keys(_ email: String, _ address: String) -> [ThrottleKey] {
+        SignInThrottle.keys(account: AccountName(email: email), address: address, under: key)
+    }
+
+    @Test("are the account with the address, the address, the account")
+    func scopes() {
+        let keys = keys("jo@example.com", "192.0.2.1")
+        #expect(keys.map(\.scope) == [.accountAndAddress, .address, .account])
+        #expect(Set(keys.map(\.hash)).count == 3)
+    }
+
+    @Test(
+        "Rule 21: are the same for every spelling of an account",
+        arguments: ["JO\u{301}@Example.COM", " j\u{f3}@example.com\t", "j\u{f3}@EXAMPLE.com"])
+    func spellings(email: String) {
+        #expect(keys(email, "192.0.2.1") == keys("j\u{f3}@example.com", "192.0.2.1"))
+    }
+
+    @Test("share what they have in common and nothing else")
+    func parts() {
+        let one = keys("jo@example.com", "192.0.2.1")
+        let otherAddress = keys("jo@example.com", "192.0.2.2")
+        let otherAccount = keys("al@example.com", "192.0.2.1")
+        #expect(one[0] != otherAddress[0] && one[1] != otherAddress[1] && one[2] == otherAddress[2])
+        #expect(one[0] != otherAccount[0] && one[1] == otherAccount[1] && one[2] != otherAccount[2])
+        #expect(keys("jo@example.com", "2001:db8::1") == keys("jo@example.com", "2001:db8::ffff:2"))
+        #expect(keys("jo@example.com", "2001:db8::1") != keys("jo@example.com", "2001:db8:0:1::1"))
+    }
+
+    @Test("Rule 13: do not meet by where one part ends and the other begins")
+    func lengths() {
+        #expect(keys("jo@example.com", "xy")[0] != keys("jo@example.comx", "y")[0])
+        #expect(keys("a@b.c", "")[0].hash != keys("a@b.c", "")[2].hash)
+    }
+
+    @Test("say nothing without the key")
+    func keyed() {
+        let other = KeyedHash(key0: 7, key1: 8)
+        #expect(
+            SignInThrottle.keys(account: AccountName(email: "a@b.c"), address: "::1", under: other)
+                != keys("a@b.c", "::1"))
+    }
+
+    @Test(
+        "A wait is told in whole seconds, rounded up",
+        arguments: [(0, 1), (1, 1), (999, 1), (1_000, 1), (1_001, 2), (300_000, 300)] as [(Int, Int)])
+    func retryAfter(milliseconds: Int, seconds: Int) {
+        #expect(SignInThrottle.retryAfter(.milliseconds(milliseconds)) == seconds)
+    }
+}

@@ -1,0 +1,163 @@
+import CloakroomCore
+import Testing
+
+@Suite("The rules of the sign-in throttle")
+struct ThrottleRuleTests {
+    @Test("An account from one address may fail five times in two minutes; then waits double from 1 s to 5 min")
+    func accountAndAddress() {
+        var script = ThrottleScript(.accountAndAddress)
+        #expect(script.fail(times: 5).allSatisfy { $0 == .zero })
+        for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300] {
+            #expect(script.wait == .seconds(seconds))
+            script.pass(.seconds(seconds) - .milliseconds(1))
+            #expect(script.fail() == .milliseconds(1))
+            script.pass(.milliseconds(1))
+            #expect(script.fail() == .zero)
+        }
+    }
+
+    @Test("Four failures in two minutes, again and again, make nobody wait")
+    func slowFailures() {
+        var script = ThrottleScript(.accountAndAddress)
+        for _ in 0..<50 {
+            #expect(script.fail(times: 4).allSatisfy { $0 == .zero })
+            script.pass(.seconds(120))
+        }
+        #expect(script.fail(times: 5).allSatisfy { $0 == .zero })
+        #expect(script.fail() == .seconds(1))
+    }
+
+    @Test("An attempt that is refused does not make the wait longer")
+    func refusedAttempts() {
+        var script = ThrottleScript(.accountAndAddress)
+        _ = script.fail(times: 5)
+        #expect(script.fail(times: 1_000).allSatisfy { $0 == .seconds(1) })
+        script.pass(.seconds(1))
+        #expect(script.wait == .zero)
+    }
+
+    @Test("It does not pay to sit the count out instead of going on at the longest wait")
+    func patience() {
+        var goesOn = ThrottleScript(.accountAndAddress)
+        var sitsOut = goesOn
+        let end = goesOn.now + .seconds(24 * 3_600)
+        var (steady, patient) = (0, 0)
+        while goesOn.now < end {
+            steady += goesOn.fail() == .zero ? 1 : 0
+            goesOn.pass(goesOn.wait)
+        }
+        while sitsOut.now < end {
+            patient += sitsOut.fail() == .zero ? 1 : 0
+            sitsOut.pass(sitsOut.wait < .seconds(300) ? sitsOut.wait : .seconds(3_900))
+        }
+        #expect(steady < 24 * 12 + 13)
+        #expect(patient <= steady + 13)
+    }
+
+    @Test("An address may fail thirty times in ten minutes, and then not before they are over")
+    func address() {
+        var script = ThrottleScript(.address)
+        for _ in 0..<30 {
+            #expect(script.fail() == .zero)
+            script.pass(.seconds(10))
+        }
+        #expect(script.fail() == .seconds(300))
+        script.pass(.seconds(299))
+        #expect(script.fail() == .seconds(1))
+        script.pass(.seconds(1))
+        #expect(script.fail(times: 30).allSatisfy { $0 == .zero })
+        #expect(script.wait == .seconds(600))
+    }
+
+    @Test("An account from everywhere may fail a hundred times an hour, and is then slowed, never locked")
+    func account() {
+        var script = ThrottleScript(.account)
+        #expect(script.fail(times: 100).allSatisfy { $0 == .zero })
+        for _ in 0..<500 {
+            #expect(script.wait == .seconds(3))
+            script.pass(.seconds(3))
+            #expect(script.fail() == .zero)
+        }
+        script.pass(.seconds(3_600 - 1_500))
+        #expect(script.fail(times: 100).allSatisfy { $0 == .zero })
+    }
+
+    @Test(
+        "What did not fail is taken back, and the wait that it brought with it", arguments: ThrottleKey.Scope.allCases)
+    func takingBack(scope: ThrottleKey.Scope) {
+        var script = ThrottleScript(scope)
+        let limit = Int(script.rule.limit)
+        _ = script.fail(times: limit)
+        #expect(script.wait > .zero)
+        script.takeBack()
+        #expect(script.wait == .zero)
+        #expect(script.fail() == .zero)
+        #expect(script.wait > .zero)
+        for _ in 0..<limit { script.takeBack() }
+        #expect(script.state == nil)
+        script.takeBack()
+        #expect(script.state == nil)
+    }
+
+    @Test(
+        "No clock that jumps back locks anybody for longer than the longest wait", arguments: ThrottleKey.Scope.allCases
+    )
+    func clockJumpsBack(scope: ThrottleKey.Scope) {
+        var generator = SeededGenerator(seed: UInt64(scope.rawValue))
+        for _ in 0..<200 {
+            var script = ThrottleScript(scope)
+            for _ in 0..<Int.random(in: 1...200, using: &generator) {
+                script.pass(min(script.wait, .seconds(3)))
+                _ = script.fail()
+            }
+            let back = Duration.seconds(Int.random(in: 0...100_000, using: &generator))
+            script.pass(.zero - back)
+            #expect(script.wait <= script.rule.longestWait)
+            script.pass(script.rule.longestWait)
+            #expect(script.fail() == .zero)
+            #expect(script.wait <= script.rule.longestWait)
+        }
+    }
+
+    @Test("A clock that jumps back gives nobody their failures back")
+    func clockForgetsNothing() {
+        var script = ThrottleScript(.accountAndAddress)
+        _ = script.fail(times: 4)
+        script.pass(.seconds(-3_600))
+        #expect(script.fail() == .zero)
+        #expect(script.fail() == .seconds(1))
+    }
+
+    @Test("A clock that jumps far ahead forgets, which is all it does")
+    func clockJumpsAhead() {
+        var script = ThrottleScript(.accountAndAddress)
+        _ = script.fail(times: 5)
+        script.now = Timestamp(milliseconds: .max)
+        #expect(script.wait == .zero)
+        script.now = Timestamp(milliseconds: .min)
+        _ = script.fail(times: 5)
+        #expect(script.wait == .seconds(1))
+    }
+
+    @Test("Nothing is kept for long: at most an hour behind the last wait", arguments: ThrottleKey.Scope.allCases)
+    func lifetimes(scope: ThrottleKey.Scope) throws {
+        let rule = SignInThrottle.rule(scope)
+        var state: ThrottleState?
+        var now = Timestamp(seconds: 1_000_000)
+        for _ in 0..<500 {
+            let next = rule.counting(state, now: now)
+            let lifetime = rule.lifetime(of: next, now: now)
+            #expect(lifetime > .zero)
+            #expect(lifetime <= .seconds(3_900))
+            #expect(lifetime >= (rule.wait(next, now: now) ?? .zero))
+            #expect(rule.wait(next, now: rule.end(of: next)) == nil)
+            state = next
+            now = now + (rule.wait(next, now: now) ?? .milliseconds(10))
+        }
+        let foreign = ThrottleState(
+            count: .max, since: Timestamp(milliseconds: .max), notBefore: Timestamp(milliseconds: .max))
+        #expect(rule.lifetime(of: foreign, now: now) <= rule.window + rule.longestWait + .seconds(3_600))
+        #expect(rule.wait(foreign, now: now) == nil)
+        #expect(rule.counting(foreign, now: now).count == .max)
+    }
+}

@@ -1,0 +1,103 @@
+import CloakroomCore
+import CloakroomIdentity
+import Testing
+
+@Suite("DELETE of sessions under the accounts prefix")
+struct EndSessionsTests {
+    private let other = AccountName(email: "al@example.com")
+
+    @Test("ends one session of the user's own: 204, and its ticket is told that it was revoked")
+    func endsOne() async throws {
+        let subject = EndpointsUnderTest()
+        let (ticket, current) = try await subject.session()
+        let (oldTicket, old) = try await subject.session()
+        let response = await subject.sessions(.endSession, "\(old.id)", ticket: ticket)
+        #expect(response == OwnResponse(status: 204))
+        #expect(await subject.whoAmI(oldTicket).problem?.reason == .revoked)
+        #expect(await subject.whoAmI(ticket).status == 200)
+        #expect(subject.observer.all == [.signOutOthers([old.id], by: current.id)])
+        // Its tokens cannot be made void without its ticket.
+        #expect(!subject.journal.all.contains { $0.hasPrefix("revoke") })
+        #expect(await subject.sessions(.endSession, "\(old.id)", ticket: ticket).problem == Problem(.notFound))
+    }
+
+    @Test("does not tell somebody else's session from none: both are 404, and go on")
+    func foreign() async throws {
+        let subject = EndpointsUnderTest()
+        let (ticket, _) = try await subject.session()
+        let (foreignTicket, foreign) = try await subject.session(of: other)
+        let response = await subject.sessions(.endSession, "\(foreign.id)", ticket: ticket)
+        #expect(response == OwnResponse(Problem(.notFound)))
+        #expect(await subject.sessions(.endSession, "0123456789abcdef", ticket: ticket) == response)
+        #expect(await subject.whoAmI(foreignTicket).status == 200)
+        #expect(subject.observer.all.isEmpty)
+    }
+
+    @Test(
+        "A name that is none is 404",
+        arguments: [nil, "", "x", "0123456789ABCDEF", "0123456789abcdef0", "..", "*", "%00"] as [String?])
+    func malformed(name: String?) async throws {
+        let subject = EndpointsUnderTest()
+        let (ticket, _) = try await subject.session()
+        #expect(await subject.sessions(.endSession, name, ticket: ticket) == OwnResponse(Problem(.notFound)))
+        #expect(subject.store.count == 1)
+    }
+
+    @Test("Ending the session that asks is signing out: cookie cleared, data cleared, tokens void")
+    func current() async throws {
+        let subject = EndpointsUnderTest()
+        let ticket = try await subject.ticket()
+        let id = try subject.id(of: ticket)
+        let response = await subject.sessions(.endSession, "\(id)", ticket: ticket)
+        #expect(response == (await subject.signOut(nil)))
+        #expect(subject.journal.all.suffix(2) == ["end signed_out", "revoke canary-refresh-1"])
+        #expect(subject.observer.all.last == .signOut(id))
+        #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
+    }
+
+    @Test("Rule 24: ends all others, says how many, and leaves the session that asks and everybody else's")
+    func endsOthers() async throws {
+        let subject = EndpointsUnderTest()
+        let (ticket, current) = try await subject.session()
+        var others: [SessionTicket: SessionID] = [:]
+        for _ in 0..<3 {
+            let (ticket, session) = try await subject.session()
+            others[ticket] = session.id
+        }
+        let (foreign, _) = try await subject.session(of: other)
+        let response = await subject.sessions(.endOtherSessions, ticket: ticket)
+        #expect(response == OwnResponse(status: 200, content: .json(Array(#"{"ended":3}"#.utf8))))
+        for other in others.keys { #expect(await subject.whoAmI(other).problem?.reason == .revoked) }
+        #expect(await subject.whoAmI(ticket).status == 200)
+        #expect(await subject.whoAmI(foreign).status == 200)
+        guard case .signOutOthers(let ended, current.id) = subject.observer.all.last else {
+            Issue.record("nobody was told")
+            return
+        }
+        #expect(Set(ended) == Set(others.values))
+        #expect(await subject.sessions(.endOtherSessions, ticket: ticket).json == #"{"ended":0}"#)
+        #expect(subject.observer.all.count == 1)
+    }
+
+    @Test("Rule 24: ending an old session does not break ending all the others, nor does a new one escape it")
+    func afterAnOldOne() async throws {
+        let subject = EndpointsUnderTest()
+        let old = try #require(await subject.signIn().ticket)
+        let second = try #require(await subject.signIn().ticket)
+        let third = try #require(await subject.signIn().ticket)
+        #expect(await subject.signOut(old).status == 204)
+        let fourth = try #require(await subject.signIn(ticket: second).ticket)
+        #expect(await subject.sessions(.endOtherSessions, ticket: fourth).json == #"{"ended":1}"#)
+        #expect(await subject.whoAmI(third).problem?.reason == .revoked)
+        #expect(await subject.whoAmI(fourth).status == 200)
+        #expect(subject.store.count == 1)
+    }
+
+    @Test("Rule 21: sessions of one account are found together, however its name was written at sign-in")
+    func spellings() async throws {
+        let subject = EndpointsUnderTest()
+        let (ticket, _) = try await subject.session(of: AccountName(email: "J\u{f3}@Example.com"))
+        _ = try await subject.session(of: AccountName(email: "jo\u{301}@example.COM"))
+        #expect(await subject.sessions(.endOtherSessions, ticket: ticket).json == #"{"ended":1}"#)
+    }
+}

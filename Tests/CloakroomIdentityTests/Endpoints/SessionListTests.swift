@@ -1,0 +1,123 @@
+import CloakroomCore
+import CloakroomIdentity
+import FoundationEssentials
+import Testing
+
+@Suite("GET of sessions under the accounts prefix")
+struct SessionListTests {
+    private struct Document: Decodable {
+        struct Entry: Decodable {
+            let id: String
+            let createdAt: String
+            let lastUsedAt: String
+            let expiresAt: String
+            let address: String
+            let userAgent: String
+            let current: Bool
+        }
+
+        let sessions: [Entry]
+    }
+
+    private func document(_ response: OwnResponse) throws -> Document {
+        try JSONDecoder().decode(Document.self, from: Data(try #require(response.json).utf8))
+    }
+
+    @Test("tells the user's own sessions, the latest first, and marks the one that asks")
+    func lists() async throws {
+        let subject = EndpointsUnderTest()
+        let firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0"
+        let ticket = try #require(await subject.signIn(from: "192.0.2.7", userAgent: firefox).ticket)
+        let (_, later) = try await subject.session(
+            from: SessionClient(peer: "2001:db8::1", userAgent: .curl), at: EndpointsUnderTest.now + .seconds(60))
+        _ = try await subject.session(of: AccountName(email: "al@example.com"))
+        let response = await subject.sessions(.listSessions, ticket: ticket, at: EndpointsUnderTest.now + .seconds(90))
+        #expect(response.status == 200)
+        #expect(response.fields.isEmpty)
+        let id = try subject.id(of: ticket)
+        let first =
+            #"{"id":"\#(later.id)","createdAt":"2023-11-14T22:14:20Z","lastUsedAt":"2023-11-14T22:14:20Z","#
+            + #""expiresAt":"2023-11-15T06:14:20Z","address":"2001:db8::1","userAgent":"curl","current":false}"#
+        let second =
+            #"{"id":"\#(id)","createdAt":"2023-11-14T22:13:20Z","lastUsedAt":"2023-11-14T22:13:20Z","#
+            + #""expiresAt":"2023-11-15T06:13:20Z","address":"192.0.2.7","userAgent":"Firefox","current":true}"#
+        #expect(response.json == #"{"sessions":[\#(first),\#(second)]}"#)
+    }
+
+    @Test("never slides the idle timeout")
+    func doesNotSlide() async throws {
+        let subject = EndpointsUnderTest()
+        let (ticket, session) = try await subject.session()
+        for endpoint in [OwnEndpoint.listSessions, .endOtherSessions, .endSession] {
+            let later = EndpointsUnderTest.now + .seconds(600)
+            _ = await subject.sessions(endpoint, "0000000000000000", ticket: ticket, at: later)
+        }
+        #expect(session.lastUsedAt == EndpointsUnderTest.now)
+    }
+
+    @Test("is valid JSON, whatever stands in a session")
+    func escaping() async throws {
+        let subject = EndpointsUnderTest()
+        let peer = "\"},\\\u{0}\r\n\u{1f}\u{7f}</script>\u{2028}é"
+        let (ticket, _) = try await subject.session(from: SessionClient(peer: peer))
+        let document = try document(await subject.sessions(.listSessions, ticket: ticket))
+        #expect(document.sessions.map(\.address) == [peer])
+    }
+
+    @Test("Rules 18 and 22: neither the list nor its events have a token, a ticket or a name in them")
+    func canaries() async throws {
+        let subject = EndpointsUnderTest()
+        let ticket = try #require(await subject.signIn().ticket)
+        let (other, session) = try await subject.session()
+        let responses = [
+            await subject.sessions(.listSessions, ticket: ticket),
+            await subject.sessions(.endSession, "\(session.id)", ticket: ticket),
+            await subject.sessions(.endOtherSessions, ticket: ticket),
+            await subject.sessions(.listSessions, ticket: other),
+        ]
+        #expect(responses.map(\.status) == [200, 204, 200, 401])
+        for text in responses.map(\.everything) + [String(reflecting: subject.observer.all)] {
+            for secret in ["canary", "jo@example.com", ticket.cookieValue, other.cookieValue] {
+                #expect(!text.contains(secret))
+            }
+        }
+    }
+
+    @Test(
+        "Without a live session all three are 401 with the reason, and leave the cookie alone",
+        arguments: [OwnEndpoint.listSessions, .endOtherSessions, .endSession])
+    func unauthorized(endpoint: OwnEndpoint) async throws {
+        let subject = EndpointsUnderTest()
+        let (ticket, session) = try await subject.session()
+        let none = await subject.sessions(endpoint, "\(session.id)", ticket: nil)
+        #expect(none == OwnResponse(Problem(.unauthorized, reason: .noSession)))
+        let late = EndpointsUnderTest.now + .seconds(9 * 3_600)
+        let expired = await subject.sessions(endpoint, "\(session.id)", ticket: ticket, at: late)
+        #expect(expired == OwnResponse(Problem(.unauthorized, reason: .expiredAbsolute)))
+        #expect(subject.observer.all.isEmpty)
+    }
+
+    @Test(
+        "A store that is not there is 503 for all three, and never 401",
+        arguments: [
+            (.listSessions, .load), (.endOtherSessions, .load), (.endSession, .load), (.listSessions, .list),
+            (.endOtherSessions, .endAll), (.endSession, .end),
+        ] as [(OwnEndpoint, ScriptedStore.Operation)])
+    func storeDown(endpoint: OwnEndpoint, operation: ScriptedStore.Operation) async throws {
+        let subject = EndpointsUnderTest()
+        let (ticket, _) = try await subject.session()
+        subject.store.becomeRemote()
+        subject.store.fail(operation, .unavailable)
+        let response = await subject.sessions(endpoint, "0123456789abcdef", ticket: ticket)
+        #expect(response == OwnResponse(Problem(.storeUnavailable, retryAfter: 5)))
+        #expect(subject.observer.all.isEmpty)
+    }
+
+    @Test("asks the store where the local table cannot tell")
+    func remote() async throws {
+        let subject = EndpointsUnderTest()
+        let (ticket, _) = try await subject.session()
+        subject.store.becomeRemote()
+        #expect(try document(await subject.sessions(.listSessions, ticket: ticket)).sessions.map(\.current) == [true])
+    }
+}

@@ -1,0 +1,50 @@
+import CloakroomCore
+import CloakroomIdentity
+import Testing
+
+@Suite("An operator who ends sessions")
+struct SessionRevokerTests {
+    private let subject = EndpointsUnderTest()
+    private let origin = RequestOrigin(peer: "127.0.0.1")
+    private var revoker: SessionRevoker { SessionRevoker(sessions: subject.store, observer: subject.observer) }
+
+    @Test("ends all of a user's, and says so in the audit log")
+    func user() async throws {
+        let (ticket, first) = try await subject.session()
+        let (_, second) = try await subject.session()
+        let (foreign, _) = try await subject.session(of: AccountName(email: "al@example.com"))
+        let account = AccountName(email: " JO@example.com")
+        #expect(try await revoker.revoke(user: account, from: origin, now: EndpointsUnderTest.now) == 2)
+        #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
+        #expect(await subject.whoAmI(foreign).status == 200)
+        guard case .revoked(let ended) = subject.observer.all.last else {
+            Issue.record("nobody was told")
+            return
+        }
+        #expect(Set(ended) == [first.id, second.id])
+        #expect(try await revoker.revoke(user: account, from: origin, now: EndpointsUnderTest.now) == 0)
+        #expect(subject.observer.all.count == 1)
+    }
+
+    @Test("ends one, whoever's it is")
+    func session() async throws {
+        let (ticket, session) = try await subject.session()
+        #expect(try await revoker.revoke(session: session.id, from: origin, now: EndpointsUnderTest.now) == 1)
+        #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
+        #expect(subject.observer.all == [.revoked([session.id])])
+        #expect(try await revoker.revoke(session: session.id, from: origin, now: EndpointsUnderTest.now) == 0)
+        #expect(subject.observer.all.count == 1)
+    }
+
+    @Test("is told when the store is not there")
+    func storeDown() async {
+        subject.store.fail(.end, .unavailable)
+        subject.store.fail(.endAll, .unavailable)
+        await #expect(throws: SessionStoreError(.unavailable)) {
+            try await revoker.revoke(session: SessionID(1), from: origin, now: EndpointsUnderTest.now)
+        }
+        await #expect(throws: SessionStoreError(.unavailable)) {
+            try await revoker.revoke(user: EndpointsUnderTest.account, from: origin, now: EndpointsUnderTest.now)
+        }
+    }
+}

@@ -1,0 +1,66 @@
+import CloakroomCore
+import CloakroomIdentity
+import Testing
+
+@Suite("The user's data after a renewal", .timeLimit(.minutes(1)))
+struct RenewedUserTests {
+    private let test = RenewerUnderTest()
+
+    @Test("Rule 25: a changed user shows after a refresh")
+    func changed() async throws {
+        let (ticket, session) = try await test.session()
+        test.client.answerUser(.success(Array(#"{"name":"Changed"}"#.utf8)))
+        _ = await test.renew(session, ticket)
+        await test.settle()
+        let kept = try #require(test.kept(ticket))
+        #expect(kept.user.json == Array(#"{"name":"Changed"}"#.utf8))
+        #expect(kept.user.account == session.user.account)
+        #expect(kept.authorization == Secret("Bearer canary-renewed-1"))
+        #expect(kept.version == session.version + 2)
+    }
+
+    @Test("is not written again where it is the same, and where the upstream has no call for it")
+    func unchanged() async throws {
+        let (ticket, session) = try await test.session()
+        for answer in [session.user.json, nil] {
+            test.client.answerUser(.success(answer))
+            let before = try #require(test.kept(ticket))
+            test.time.advance(by: .seconds(400))
+            _ = await test.renew(before, ticket)
+            await test.settle()
+            #expect(test.kept(ticket)?.version == before.version + 1)
+        }
+    }
+
+    @Test("stays as it was when it cannot be fetched or kept, and nobody notices")
+    func failure() async throws {
+        let (ticket, session) = try await test.session()
+        test.client.answerUser(.failure(TokenClientError(.unreachable, in: .user)))
+        #expect(await test.renew(session, ticket).session != nil)
+        await test.settle()
+        let first = try #require(test.kept(ticket))
+        #expect(first.user == session.user)
+
+        test.client.answerUser(.success(Array("{}".utf8)))
+        test.client.onUser { test.store.fail(.save, .unavailable) }
+        test.time.advance(by: .seconds(400))
+        #expect(await test.renew(first, ticket).session != nil)
+        await test.settle()
+        #expect(test.kept(ticket)?.user == session.user)
+        #expect(test.results == [.success, .success])
+    }
+
+    @Test("is kept while the lease is still held")
+    func underTheLease() async throws {
+        let (ticket, session) = try await test.session()
+        let (store, time, key) = (test.store, test.time, session.key)
+        let attempts = Journal()
+        test.client.onUser {
+            let attempt = try? await store.lease(key, for: .seconds(1), now: time.now)
+            attempts.note(attempt == .taken ? "taken" : "free")
+        }
+        _ = await test.renew(session, ticket)
+        await test.settle()
+        #expect(attempts.all == ["taken"])
+    }
+}

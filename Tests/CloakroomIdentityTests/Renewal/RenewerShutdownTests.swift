@@ -1,0 +1,98 @@
+import CloakroomCore
+import CloakroomIdentity
+import Synchronization
+import Testing
+
+@Suite("A renewer that is to end", .timeLimit(.minutes(1)))
+struct RenewerShutdownTests {
+    private let test = RenewerUnderTest()
+
+    @Test("waits for a call that is under way, and for its tokens to be kept")
+    func waits() async throws {
+        let (ticket, session) = try await test.session()
+        test.client.hold()
+        test.renewer.renewSoon(session, ticket: ticket)
+        await until { test.client.renewed.count == 1 }
+        let run = Task { await test.renewer.run() }
+        run.cancel()
+        // The bound of the shutdown, and that of those who wait.
+        await until { test.time.sleeperCount == 2 }
+        #expect(test.renewer.flightCount == 1)
+        test.client.letGo()
+        await run.value
+        #expect(test.renewer.flightCount == 0)
+        #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
+        // What is not needed to go on is left out.
+        #expect(test.client.userCalls == 0)
+    }
+
+    @Test("gives up after its bound")
+    func givesUp() async throws {
+        let (ticket, session) = try await test.session()
+        test.client.hold()
+        test.renewer.renewSoon(session, ticket: ticket)
+        await until { test.client.renewed.count == 1 }
+        let shutdown = Task { await test.renewer.shutdown(within: .seconds(3)) }
+        await until { test.time.sleeperCount == 2 }
+        test.time.advance(by: .seconds(3))
+        await shutdown.value
+        #expect(test.renewer.flightCount == 1)
+        test.client.letGo()
+        await test.settle()
+    }
+
+    @Test("begins nothing any more, and has nothing to wait for")
+    func beginsNothing() async throws {
+        let (ticket, session) = try await test.session()
+        await test.renewer.shutdown()
+        test.renewer.renewSoon(session, ticket: ticket)
+        #expect(test.renewer.flightCount == 0)
+        #expect(await test.renew(session, ticket).unavailable == [503, 1])
+        #expect(test.client.renewed.isEmpty)
+        #expect(test.time.sleeperCount == 0)
+    }
+
+    @Test("does not wait for another replica's renewal, for nothing would be lost")
+    func spendsNothing() async throws {
+        let (ticket, session) = try await test.session()
+        _ = try await test.store.lease(session.key, for: .seconds(9), now: test.time.now)
+        let waiting = Task { await test.renew(session, ticket) }
+        // It pauses before it looks again.
+        await until { test.time.sleeperCount == 2 }
+        let shutdown = Task { await test.renewer.shutdown() }
+        await until { test.time.sleeperCount == 3 }
+        test.time.advance(by: .milliseconds(50))
+        await shutdown.value
+        #expect(await waiting.value.unavailable == [503, 1])
+        #expect(test.client.renewed.isEmpty)
+        #expect(test.kept(ticket)?.authorization == session.authorization)
+    }
+
+    @Test("Rule 22: neither a renewer nor what it answers shows a token, whoever prints or reflects it")
+    func canaries() async throws {
+        let (ticket, session) = try await test.session()
+        let (otherTicket, other) = try await test.session("2")
+        test.client.hold()
+        test.renewer.renewSoon(session, ticket: ticket)
+        await until { test.client.renewed.count == 1 }
+        var texts = [text(test.renewer)]
+        test.client.fail(.unreachable)
+        test.client.letGo()
+        await test.settle()
+        texts.append(text(await test.renew(session, ticket)))
+        texts.append(text(await test.renew(other, otherTicket)))
+        await test.settle()
+        texts += [text(test.renewer), text(test.observer.all)]
+        for text in texts {
+            #expect(!text.contains("canary") && !text.contains(ticket.cookieValue))
+            // The bytes of "canary", one below the other.
+            #expect(!text.contains("- 99\n") || !text.contains("- 121\n"))
+        }
+    }
+
+    private func text(_ value: some Any) -> String {
+        var dumped = ""
+        dump(value, to: &dumped)
+        return "\(value)\n\(String(reflecting: value))\n\(dumped)"
+    }
+}

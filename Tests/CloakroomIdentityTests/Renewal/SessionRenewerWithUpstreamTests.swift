@@ -1,0 +1,192 @@
+import CloakroomCore
+import CloakroomIdentity
+import FoundationEssentials
+import MockAPI
+import Testing
+
+@Suite("Renewing with the real mock API: rotation and reuse detection", .timeLimit(.minutes(1)))
+struct SessionRenewerWithUpstreamTests {
+    private static let emails = ["jo@example.com", "sam@example.com"]
+
+    private struct Signed {
+        let ticket: SessionTicket
+        let session: Session
+    }
+
+    private struct Room {
+        let mock: RunningMockAPI
+        let client: UpstreamTokenClient
+        let store: ScriptedStore
+        let renewer: SessionRenewer
+
+        func signIn(_ email: String = emails[0]) async throws -> Signed {
+            let signedIn = try await client.signIn(
+                try Upstreams.credentials(email), traceparent: nil, now: SessionRenewerWithUpstreamTests.now)
+            let (ticket, session) = try await store.create(
+                NewSession(user: signedIn.user, tokens: signedIn.tokens), now: SessionRenewerWithUpstreamTests.now)
+            return Signed(ticket: ticket, session: session)
+        }
+
+        func renew(_ signed: Signed, cause: RenewalCause = .refusal) async -> RenewalOutcome {
+            await renewer.renew(signed.session, ticket: signed.ticket, cause: cause, traceparent: nil)
+        }
+
+        func kept(_ ticket: SessionTicket) throws -> Session {
+            guard case .live(let session) = store.find(ticket, now: SessionRenewerWithUpstreamTests.now, slides: false)
+            else { throw TokenClientError(.rejected, in: .renew) }
+            return session
+        }
+
+        func settle() async { await until { renewer.flightCount == 0 } }
+
+        var seen: ObservationSnapshot { mock.observations.snapshot() }
+    }
+
+    private static var now: Timestamp {
+        Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+    }
+
+    private func withRoom<R: Sendable>(
+        timeout: Duration = .seconds(10), body: (Room) async throws -> R
+    ) async throws -> R {
+        let settings = MockAPISettings(
+            apiToken: Upstreams.apiToken,
+            users: Self.emails.map { MockUser(email: $0, password: "canary-password", name: $0) })
+        return try await MockAPI.withServer(settings) { mock in
+            try await Upstreams.withClient(Upstreams.plan(port: mock.port), timeout: timeout) { client in
+                let store = ScriptedStore(Journal())
+                let renewer = SessionRenewer(
+                    store: store, client: client, observer: RecordingObserver(), canRenew: client.canRenew,
+                    limits: RenewalLimits(TimeoutsPlan(identity: timeout)), clock: { Self.now })
+                let result = try await body(Room(mock: mock, client: client, store: store, renewer: renewer))
+                await renewer.shutdown()
+                return result
+            }
+        }
+    }
+
+    @Test("200 requests at once make exactly one refresh, and no spent token is seen again")
+    func singleFlight() async throws {
+        try await withRoom { room in
+            let signed = try await room.signIn()
+            for round in 1...3 {
+                let current = Signed(ticket: signed.ticket, session: try room.kept(signed.ticket))
+                let live = await withTaskGroup(of: Bool.self) { group in
+                    for _ in 0..<200 {
+                        group.addTask {
+                            guard let renewed = await room.renew(current, cause: .expiry).session else { return false }
+                            return renewed.version > current.session.version
+                        }
+                    }
+                    return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+                }
+                await room.settle()
+                #expect(live == 200)
+                #expect(room.seen.refreshes == round && room.seen.reuseDetections == 0)
+            }
+        }
+    }
+
+    @Test("Rule 16: two users who renew at once never swap tokens")
+    func neverSwap() async throws {
+        try await withRoom { room in
+            var signed: [Signed] = []
+            for email in Self.emails { signed.append(try await room.signIn(email)) }
+            for _ in 0..<10 {
+                let current = try signed.map { Signed(ticket: $0.ticket, session: try room.kept($0.ticket)) }
+                let outcomes = await withTaskGroup(of: (Int, Session?).self) { group in
+                    for index in 0..<20 {
+                        group.addTask { (index % 2, await room.renew(current[index % 2], cause: .expiry).session) }
+                    }
+                    return await group.reduce(into: []) { $0.append($1) }
+                }
+                for (index, session) in outcomes {
+                    let session = try #require(session)
+                    #expect(session.key == current[index].session.key)
+                    #expect(session.user.account == AccountName(email: Self.emails[index]))
+                }
+                await room.settle()
+                // Each session's access token opens its own user's data, says the upstream.
+                for (index, signed) in signed.enumerated() {
+                    let user = try await room.client.user(try room.kept(signed.ticket).tokens, traceparent: nil)
+                    #expect(String(decoding: user ?? [], as: UTF8.self).contains(#""email":"\#(Self.emails[index])""#))
+                    #expect(try room.kept(signed.ticket).user.json == user)
+                }
+            }
+            #expect(room.seen.refreshes == 20 && room.seen.reuseDetections == 0)
+        }
+    }
+
+    @Test("Rule 25: a changed user shows after a refresh")
+    func changedUser() async throws {
+        try await withRoom { room in
+            let signed = try await room.signIn()
+            room.mock.api.renameUser(email: Self.emails[0], to: "Somebody Else")
+            #expect(await room.renew(signed).session != nil)
+            await room.settle()
+            let json = String(decoding: try room.kept(signed.ticket).user.json, as: UTF8.self)
+            #expect(json.contains("Somebody Else"))
+        }
+    }
+
+    @Test("a definite rejection ends the session, and nobody else's")
+    func rejected() async throws {
+        try await withRoom { room in
+            let signed = try await room.signIn(Self.emails[0])
+            let other = try await room.signIn(Self.emails[1])
+            try await room.client.revoke(signed.session.tokens, traceparent: nil)
+            #expect(await room.renew(signed).endReason == .refreshRejected)
+            #expect(await room.renew(other).session != nil)
+            await room.settle()
+            #expect(throws: TokenClientError.self) { try room.kept(signed.ticket) }
+            #expect(try room.kept(other.ticket).authorization != other.session.authorization)
+        }
+    }
+
+    @Test("an upstream that fails ends no session, is left alone for a while, and the session goes on after that")
+    func fails() async throws {
+        try await withRoom { room in
+            let signed = try await room.signIn()
+            room.mock.faults.failNext("POST", "/auth/refresh", statuses: [500])
+            #expect(await room.renew(signed).unavailable == [502, 1])
+            #expect(await room.renew(signed).unavailable == [502, 1])
+            #expect(room.seen.count("POST", "/auth/refresh") == 1)
+            #expect(try room.kept(signed.ticket).authorization == signed.session.authorization)
+            let renewed = await until { await room.renew(signed).session }
+            #expect(renewed.authorization != signed.session.authorization)
+            #expect(room.seen.refreshes == 1)
+        }
+    }
+
+    @Test("an upstream that does not answer in time ends no session")
+    func timesOut() async throws {
+        try await withRoom(timeout: .milliseconds(200)) { room in
+            let signed = try await room.signIn()
+            room.mock.faults.setLatency(.seconds(20))
+            #expect(await room.renew(signed).unavailable == [504, 1])
+            room.mock.faults.setLatency(.zero)
+            #expect(try room.kept(signed.ticket).authorization == signed.session.authorization)
+        }
+    }
+
+    @Test("a shutdown loses no refresh token that was spent")
+    func shutdown() async throws {
+        try await withRoom { room in
+            let signed = try await room.signIn()
+            room.mock.faults.setLatency(.milliseconds(200))
+            room.renewer.renewSoon(signed.session, ticket: signed.ticket)
+            await until { room.seen.count("POST", "/auth/refresh") == 1 }
+            await room.renewer.shutdown()
+            #expect(room.seen.refreshes == 1)
+            #expect(try room.kept(signed.ticket).authorization != signed.session.authorization)
+        }
+    }
+}
+
+/// Tries until there is something.
+private func until<Value: Sendable>(_ attempt: () async -> Value?) async -> Value {
+    while true {
+        if let value = await attempt() { return value }
+        await Task.yield()
+    }
+}

@@ -1,0 +1,188 @@
+import CloakroomCore
+import CloakroomIdentity
+import Testing
+
+@Suite("The throttle of sign-ins")
+struct ThrottledSignInTests {
+    private let now = EndpointsUnderTest.now
+    private let accountHash = AccountName(email: "jo@example.com").hash(under: Upstreams.accountKey)
+
+    private func subject(_ kind: TokenClientError.Kind? = .rejected, isThrottled: Bool = true) -> EndpointsUnderTest {
+        let subject = EndpointsUnderTest(isThrottled: isThrottled)
+        if let kind { subject.client.answer(.failure(TokenClientError(kind, in: .signIn))) }
+        return subject
+    }
+
+    private func attempts(_ subject: EndpointsUnderTest) -> Int {
+        subject.journal.all.count { $0.hasPrefix("signIn") }
+    }
+
+    @Test("answers 429 with Retry-After after five failures, and nothing goes upstream any more")
+    func throttles() async {
+        let subject = subject()
+        for _ in 0..<5 { #expect(await subject.signIn().status == 401) }
+        let response = await subject.signIn()
+        #expect(response == OwnResponse(Problem(.throttled, retryAfter: 1)))
+        #expect(attempts(subject) == 5)
+        #expect(subject.observer.all.last == .signIn(outcome: .throttled, accountHash: accountHash, duration: .zero))
+        #expect(await subject.signIn(at: now + .seconds(1)).status == 401)
+        #expect(await subject.signIn(at: now + .seconds(1)).problem?.retryAfter == 2)
+        #expect(await subject.signIn(at: now + .milliseconds(1_500)).problem?.retryAfter == 2)
+        #expect(await subject.signIn(at: now + .milliseconds(2_001)).problem?.retryAfter == 1)
+        #expect(attempts(subject) == 6)
+    }
+
+    @Test("throttles right credentials too, with the plan's sentence, and the session that was presented goes on")
+    func rightPassword() async throws {
+        let subject = EndpointsUnderTest(messages: [.throttled: "Slow down."])
+        let (ticket, _) = try await subject.session()
+        subject.client.answer(.failure(TokenClientError(.rejected, in: .signIn)))
+        for _ in 0..<5 { _ = await subject.signIn() }
+        subject.client.answer(.success(EndpointsUnderTest.signedIn("1")))
+        let response = await subject.signIn(ticket: ticket)
+        #expect(response.problem == Problem(.throttled, detail: "Slow down.", retryAfter: 1))
+        #expect(response.fields.isEmpty)
+        #expect(await subject.whoAmI(ticket).status == 200)
+    }
+
+    @Test("Rule 21: keys on the canonical user name, however it is spelled")
+    func spellings() async {
+        let subject = subject()
+        let spellings = [
+            "j\u{f3}@example.com", "jo\u{301}@example.com", "J\u{d3}@EXAMPLE.com", "JO\u{301}@Example.Com",
+            "j\\u00f3@example.com",
+        ]
+        for email in spellings { #expect(await subject.signIn(email: email).status == 401) }
+        for email in spellings { #expect(await subject.signIn(email: email).status == 429) }
+        #expect(attempts(subject) == 5)
+        #expect(await subject.signIn(email: "jo@example.com").status == 401)
+    }
+
+    @Test("counts one account from another address apart, and all of a /64 together")
+    func addresses() async {
+        let subject = subject()
+        for number in 0..<5 { #expect(await subject.signIn(from: "2001:db8::\(number)").status == 401) }
+        #expect(await subject.signIn(from: "2001:db8:0:0:ffff::1").status == 429)
+        #expect(await subject.signIn(from: "2001:db8:0:1::1").status == 401)
+    }
+
+    @Test("stops an address that tries many accounts at thirty")
+    func spraying() async {
+        let subject = subject()
+        for number in 0..<30 { #expect(await subject.signIn(email: "jo\(number)@example.com").status == 401) }
+        let response = await subject.signIn(email: "jo30@example.com", at: now + .seconds(60))
+        #expect(response.problem == Problem(.throttled, retryAfter: 540))
+        #expect(await subject.signIn(email: "jo30@example.com", from: "192.0.2.2").status == 401)
+        #expect(await subject.signIn(email: "jo30@example.com", at: now + .seconds(600)).status == 401)
+    }
+
+    @Test("slows an account that is tried from everywhere, and never locks it")
+    func distributed() async {
+        let subject = subject()
+        for number in 0..<100 { #expect(await subject.signIn(from: "198.51.100.\(number)").status == 401) }
+        #expect(await subject.signIn(from: "192.0.2.1").problem?.retryAfter == 3)
+        subject.client.answer(.success(EndpointsUnderTest.signedIn("1")))
+        #expect(await subject.signIn(from: "192.0.2.1", at: now + .seconds(3)).status == 200)
+    }
+
+    @Test("A success forgets what the account failed from this address, and not what the address failed")
+    func success() async {
+        let subject = subject()
+        for number in 0..<4 { _ = await subject.signIn(email: "jo\(number)@example.com") }
+        for _ in 0..<4 { _ = await subject.signIn() }
+        subject.client.answer(.success(EndpointsUnderTest.signedIn("1")))
+        #expect(await subject.signIn().status == 200)
+        let states = subject.store.throttleStates
+        #expect(states.filter { $0.key.scope == .accountAndAddress }.count == 4)
+        #expect(states.first { $0.key.scope == .address }?.value.count == 8)
+        subject.client.answer(.failure(TokenClientError(.rejected, in: .signIn)))
+        for _ in 0..<5 { #expect(await subject.signIn().status == 401) }
+        #expect(await subject.signIn().status == 429)
+    }
+
+    @Test("Signing in all day makes nobody wait")
+    func successes() async {
+        let subject = subject(nil)
+        for _ in 0..<500 { #expect(await subject.signIn().status == 200) }
+        #expect(subject.store.throttleStates.isEmpty)
+    }
+
+    @Test(
+        "An upstream that gives no verdict costs nobody an attempt, not even when the next one may wait long",
+        arguments: [TokenClientError.Kind.unreachable, .timedOut, .invalidResponse])
+    func noVerdict(kind: TokenClientError.Kind) async {
+        let subject = subject()
+        var time = now
+        for _ in 0..<5 { _ = await subject.signIn(at: time) }
+        time = time + .seconds(1)
+        _ = await subject.signIn(at: time)
+        time = time + .seconds(2)
+        let before = subject.store.throttleStates
+        subject.client.answer(.failure(TokenClientError(kind, in: .signIn)))
+        for _ in 0..<50 { #expect(await subject.signIn(at: time).status >= 500) }
+        #expect(subject.store.throttleStates == before)
+    }
+
+    @Test("What cannot be right is not counted: nobody was asked")
+    func invalid() async {
+        let subject = subject()
+        for _ in 0..<50 { #expect(await subject.signIn("{}").status == 422) }
+        #expect(subject.store.throttleStates.isEmpty)
+    }
+
+    @Test("Of a thousand guesses at once five go upstream")
+    func parallel() async {
+        let subject = subject()
+        let statuses = await withTaskGroup(of: Int.self) { group in
+            for _ in 0..<1_000 { group.addTask { await subject.signIn().status } }
+            return await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+        }
+        #expect(attempts(subject) <= 5)
+        #expect(statuses[401, default: 0] == attempts(subject))
+        #expect(statuses[429, default: 0] == 1_000 - attempts(subject))
+        #expect(attempts(subject) > 0)
+    }
+
+    @Test(
+        "Who loses against others again and again is told to come back, and leaves nothing counted",
+        arguments: ThrottleKey.Scope.allCases)
+    func contention(scope: ThrottleKey.Scope) async {
+        let subject = subject()
+        subject.store.loseThrottleChanges(15, scope)
+        #expect(await subject.signIn().status == 401)
+        #expect(subject.store.throttleStates.values.allSatisfy { $0.count == 1 })
+        subject.store.loseThrottleChanges(1_000, scope)
+        let counted = subject.store.throttleStates
+        #expect(await subject.signIn().problem == Problem(.throttled, retryAfter: 1))
+        #expect(subject.store.throttleStates == counted)
+        #expect(attempts(subject) == 1)
+    }
+
+    @Test("A store that is not there lets nobody through: 503")
+    func storeDown() async {
+        let subject = subject(nil)
+        subject.store.fail(.throttle, .unavailable)
+        #expect(await subject.signIn().problem == Problem(.storeUnavailable, retryAfter: 5))
+        #expect(attempts(subject) == 0)
+        #expect(subject.observer.all == [.signIn(outcome: .storeError, accountHash: accountHash, duration: .zero)])
+        subject.store.recover(.throttle)
+        #expect(await subject.signIn().status == 200)
+    }
+
+    @Test("A plan without throttle counts nothing, and asks no store")
+    func off() async {
+        let subject = subject(isThrottled: false)
+        subject.store.fail(.throttle, .unavailable)
+        for _ in 0..<50 { #expect(await subject.signIn().status == 401) }
+        #expect(attempts(subject) == 50)
+    }
+
+    @Test("Rule 22: the store is told hashes, never an account or an address, and how long to keep them")
+    func stored() async {
+        let subject = subject()
+        _ = await subject.signIn()
+        let kept = String(reflecting: subject.store.throttleStates)
+        #expect(!kept.contains("example.com") && !kept.contains("192.0.2.1") && !kept.contains("canary"))
+        #expect(subject.store.throttleLifetimes == [.seconds(120), .seconds(600), .seconds(3_600)])
+    }
+}

@@ -1,0 +1,58 @@
+import CloakroomCore
+import Synchronization
+
+/// A clock that stands still, and sleeps that last until the test moves it.
+final class ManualTime: Sendable {
+    private struct Sleeper {
+        let end: Timestamp
+        let continuation: CheckedContinuation<Void, any Error>
+    }
+
+    private struct State {
+        var now = Upstreams.now
+        var sleepers: [Int: Sleeper] = [:]
+        var nextSleeper = 0
+    }
+
+    private let state = Mutex(State())
+
+    var now: Timestamp { state.withLock { $0.now } }
+    /// How many sleeps are under way.
+    var sleeperCount: Int { state.withLock { $0.sleepers.count } }
+
+    /// Moves the clock, and wakes whose time has come.
+    func advance(by duration: Duration) {
+        let woken = state.withLock { state in
+            state.now = state.now + duration
+            let woken = state.sleepers.filter { $0.value.end <= state.now }
+            for id in woken.keys { state.sleepers[id] = nil }
+            return woken.values.map(\.continuation)
+        }
+        for continuation in woken { continuation.resume() }
+    }
+
+    func sleep(for duration: Duration) async throws {
+        let id = state.withLock { state in
+            state.nextSleeper += 1
+            return state.nextSleeper
+        }
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let isCancelled = state.withLock { state in
+                    guard !Task.isCancelled else { return true }
+                    state.sleepers[id] = Sleeper(end: state.now + duration, continuation: continuation)
+                    return false
+                }
+                if isCancelled { continuation.resume(throwing: CancellationError()) }
+            }
+        } onCancel: {
+            state.withLock { $0.sleepers.removeValue(forKey: id) }?.continuation
+                .resume(throwing: CancellationError())
+        }
+    }
+}
+
+/// Lets others run until something is so.
+func until(_ condition: () async -> Bool) async {
+    while await !condition() { await Task.yield() }
+}

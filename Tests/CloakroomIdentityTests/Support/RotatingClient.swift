@@ -1,0 +1,92 @@
+import CloakroomCore
+import Synchronization
+
+/// A token client that gives out tokens which count up, and can be made to wait and to fail.
+final class RotatingClient: TokenClient {
+    private struct State {
+        var isHeld = false
+        var held: [CheckedContinuation<Void, Never>] = []
+        var failures: [TokenClientError.Kind] = []
+        var user: Result<[UInt8]?, TokenClientError> = .success(nil)
+        var life: Duration? = .seconds(300)
+        var given = 0
+        var renewed: [Secret?] = []
+        var revoked: [Secret?] = []
+        var traceparents: [String?] = []
+        var userCalls = 0
+        var onUser: (@Sendable () async -> Void)?
+    }
+
+    private let state = Mutex(State())
+
+    /// The refresh tokens that were to be exchanged.
+    var renewed: [Secret?] { state.withLock { $0.renewed } }
+    /// The refresh tokens that were made void.
+    var revoked: [Secret?] { state.withLock { $0.revoked } }
+    var traceparents: [String?] { state.withLock { $0.traceparents } }
+    var userCalls: Int { state.withLock { $0.userCalls } }
+
+    /// Has renewals wait for ``letGo()``.
+    func hold() { state.withLock { $0.isHeld = true } }
+
+    func letGo() {
+        let held = state.withLock { state in
+            state.isHeld = false
+            defer { state.held = [] }
+            return state.held
+        }
+        for continuation in held { continuation.resume() }
+    }
+
+    /// The next renewals fail like this, one after the other.
+    func fail(_ kinds: TokenClientError.Kind...) { state.withLock { $0.failures += kinds } }
+    func answerUser(_ result: Result<[UInt8]?, TokenClientError>) { state.withLock { $0.user = result } }
+    /// Is called while the user is being fetched.
+    func onUser(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.onUser = body } }
+
+    func renew(
+        _ tokens: SessionTokens, traceparent: String?, now: Timestamp
+    ) async throws(TokenClientError) -> SessionTokens {
+        await withCheckedContinuation { continuation in
+            let goesOn = state.withLock { state in
+                state.renewed.append(tokens.refreshToken)
+                state.traceparents.append(traceparent)
+                if state.isHeld { state.held.append(continuation) }
+                return !state.isHeld
+            }
+            if goesOn { continuation.resume() }
+        }
+        let failure = state.withLock { $0.failures.isEmpty ? nil : $0.failures.removeFirst() }
+        if let failure { throw TokenClientError(failure, in: .renew) }
+        return state.withLock { state in
+            state.given += 1
+            return SessionTokens(
+                authorization: Secret("Bearer canary-renewed-\(state.given)"),
+                refreshToken: Secret("canary-successor-\(state.given)"),
+                accessExpiresAt: state.life.map { now + $0 }, obtainedAt: now)
+        }
+    }
+
+    func user(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) -> [UInt8]? {
+        let (result, onUser) = state.withLock { state in
+            state.userCalls += 1
+            state.traceparents.append(traceparent)
+            return (state.user, state.onUser)
+        }
+        await onUser?()
+        return try result.get()
+    }
+
+    func revoke(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) {
+        state.withLock { state in
+            state.revoked.append(tokens.refreshToken)
+            state.traceparents.append(traceparent)
+        }
+    }
+
+    func signIn(
+        _ credentials: Credentials, traceparent: String?, now: Timestamp
+    ) async throws(TokenClientError) -> SignedIn {
+        throw TokenClientError(.unreachable, in: .signIn)
+    }
+}

@@ -1,0 +1,274 @@
+import CloakroomCore
+import CloakroomIdentity
+import Testing
+
+@Suite("The call that renews tokens", .timeLimit(.minutes(1)))
+struct RenewalCallTests {
+    private static let answer = #"{"accessToken":"canary-access-2","refreshToken":"canary-refresh-2"}"#
+    private let now = Upstreams.now
+    private let tokens = SessionTokens(
+        authorization: Secret("Bearer canary-access-1"), refreshToken: Secret("canary-refresh-1"),
+        obtainedAt: Upstreams.now - .seconds(300))
+
+    private struct Call {
+        var result: Result<SessionTokens, TokenClientError>
+        var requests: [String]
+        var connectionCount: Int
+
+        var tokens: SessionTokens? { try? result.get() }
+        var kind: TokenClientError.Kind? {
+            if case .failure(let error) = result, error.call == .renew { error.kind } else { nil }
+        }
+    }
+
+    private func renew(
+        _ script: [ScriptedUpstream.Act], tokens: SessionTokens? = nil, timeout: Duration = .seconds(10),
+        change: (inout UpstreamPlan) -> Void = { _ in }
+    ) async throws -> Call {
+        try await ScriptedUpstream.run(script) { port, upstream in
+            var plan = Upstreams.plan(port: port)
+            change(&plan)
+            let result = try await Upstreams.withClient(plan, timeout: timeout) { client in
+                await Self.renew(tokens ?? self.tokens, with: client)
+            }
+            return Call(result: result, requests: upstream.requests, connectionCount: upstream.connectionCount)
+        }
+    }
+
+    private static func renew(
+        _ tokens: SessionTokens, with client: UpstreamTokenClient
+    ) async -> Result<SessionTokens, TokenClientError> {
+        do throws(TokenClientError) {
+            return .success(try await client.renew(tokens, traceparent: "00-a-b-01", now: Upstreams.now))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    @Test("gives new tokens for the refresh token")
+    func success() async throws {
+        let call = try await renew([ScriptedUpstream.answer("200 OK", Self.answer)])
+        #expect(
+            call.tokens
+                == SessionTokens(
+                    authorization: Secret("Bearer canary-access-2"), refreshToken: Secret("canary-refresh-2"),
+                    obtainedAt: now))
+        let request = try #require(call.requests.first)
+        #expect(call.requests.count == 1)
+        #expect(request.hasPrefix("POST /auth/refresh HTTP/1.1\r\n"))
+        #expect(request.contains("\r\nAuthorization: Bearer canary-refresh-1\r\n"))
+        #expect(request.contains("\r\nX-API-TOKEN: \(Upstreams.apiToken)\r\n"))
+        #expect(request.contains("\r\ntraceparent: 00-a-b-01\r\n"))
+        #expect(!request.contains("canary-access"))
+    }
+
+    @Test("keeps the refresh token where the answer has none")
+    func noRotation() async throws {
+        let call = try await renew([ScriptedUpstream.answer("200 OK", #"{"accessToken":"a"}"#)])
+        #expect(call.tokens?.refreshToken == Secret("canary-refresh-1"))
+        #expect(call.tokens?.authorization == Secret("Bearer a"))
+    }
+
+    @Test("sends the refresh token as JSON where the plan says so")
+    func json() async throws {
+        let call = try await renew([ScriptedUpstream.answer("200 OK", Self.answer)]) {
+            $0.refresh = TokenCallPlan(path: "/token", credentials: .json)
+        }
+        let request = try #require(call.requests.first)
+        #expect(request.hasSuffix("\r\n\r\n" + #"{"refreshToken":"canary-refresh-1"}"#))
+        #expect(!request.contains("Authorization"))
+    }
+
+    @Test(
+        "is over for a lifetime that makes no sense, and never good for ever",
+        arguments: ["0", "-1", "-1e300", "1e300", #""300""#, "true", "[]", "{}"])
+    func lifetimes(value: String) async throws {
+        let answer = #"{"accessToken":"a","expires_in":\#(value)}"#
+        let call = try await renew([ScriptedUpstream.answer("200 OK", answer)]) {
+            $0.refresh = TokenCallPlan(path: "/auth/refresh", expiresIn: "expires_in")
+        }
+        #expect(call.tokens?.accessExpiresAt == now)
+    }
+
+    @Test(
+        "is a definite rejection for 400 and 401, and for nothing else",
+        arguments: [
+            ("400 Bad Request", .rejected), ("401 Unauthorized", .rejected), ("403 Forbidden", .invalidResponse),
+            ("404 Not Found", .invalidResponse), ("302 Found\r\nLocation: /", .invalidResponse),
+            ("408 Request Timeout", .invalidResponse), ("429 Too Many Requests", .unreachable),
+            ("500 Oops", .unreachable), ("502 Bad Gateway", .unreachable), ("503 Unavailable", .unreachable),
+        ] as [(String, TokenClientError.Kind)])
+    func statuses(status: String, kind: TokenClientError.Kind) async throws {
+        let call = try await renew([ScriptedUpstream.answer(status, #"{"error":"invalid_grant"}"#)])
+        #expect(call.kind == kind)
+        #expect(call.requests.count == 1)
+    }
+
+    @Test(
+        "finds no sense in an answer that has no tokens, or is too large, and rejects nobody for it",
+        arguments: [
+            ScriptedUpstream.answer("200 OK", ""), ScriptedUpstream.answer("200 OK", "{}"),
+            ScriptedUpstream.answer("200 OK", "<html>login</html>"), ScriptedUpstream.answer("204 No Content", ""),
+            ScriptedUpstream.answer("200 OK", #"{"accessToken":"a\r\nb"}"#),
+            ScriptedUpstream.answer("200 OK", #"{"accessToken":"a","refreshToken":7}"#),
+            ScriptedUpstream.answer("200 OK", String(repeating: " ", count: 65_536) + answer),
+            .bytesThenClose("SSH-2.0-OpenSSH_9\r\n\r\n"),
+        ])
+    func nonsense(act: ScriptedUpstream.Act) async throws {
+        let call = try await renew([act])
+        #expect(call.kind == .invalidResponse)
+        #expect(call.requests.count == 1)
+    }
+
+    @Test("takes an answer of 64 KiB")
+    func largestAnswer() async throws {
+        let padding = String(repeating: " ", count: 65_536 - Self.answer.utf8.count)
+        let call = try await renew([ScriptedUpstream.answer("200 OK", padding + Self.answer)])
+        #expect(call.tokens?.refreshToken == Secret("canary-refresh-2"))
+    }
+
+    @Test("is never sent twice, whatever happens to the connection", arguments: [ScriptedUpstream.Act.close, .reset])
+    func sentOnce(act: ScriptedUpstream.Act) async throws {
+        let call = try await renew([act, ScriptedUpstream.answer("200 OK", Self.answer)])
+        #expect(call.kind == .unreachable)
+        #expect(call.requests.count == 1)
+    }
+
+    @Test("is not sent to the next target once it was sent to one")
+    func oneTarget() async throws {
+        try await ScriptedUpstream.run([ScriptedUpstream.answer("200 OK", Self.answer)]) { other, next in
+            let call = try await renew([.close]) {
+                $0.targets.append(UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: other)))
+            }
+            #expect(call.kind == .unreachable)
+            #expect(call.requests.count == 1 && next.requests.isEmpty)
+        }
+    }
+
+    @Test("goes to the next target where one refuses connections")
+    func nextTarget() async throws {
+        let refusing = try await ScriptedUpstream.refusingPort()
+        let call = try await renew([ScriptedUpstream.answer("200 OK", Self.answer)]) {
+            $0.targets.insert(UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: refusing)), at: 0)
+        }
+        #expect(call.tokens != nil)
+        #expect(call.requests.count == 1)
+    }
+
+    @Test("has a connection of its own, so that none which was closed just now can swallow it")
+    func ownConnection() async throws {
+        try await ScriptedUpstream.run([ScriptedUpstream.answer("200 OK", Self.answer)]) { port, upstream in
+            try await Upstreams.withClient(Upstreams.plan(port: port)) { client in
+                _ = try await client.user(tokens, traceparent: nil)
+                _ = try await client.user(tokens, traceparent: nil)
+                #expect(upstream.connectionCount == 1)
+                _ = try await client.renew(tokens, traceparent: nil, now: now)
+                _ = try await client.renew(tokens, traceparent: nil, now: now)
+                #expect(upstream.connectionCount == 3)
+            }
+        }
+    }
+
+    @Test("times out when nothing comes, and when the body stops")
+    func timeouts() async throws {
+        for act in [ScriptedUpstream.Act.silence, .bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")] {
+            let call = try await renew([act], timeout: .milliseconds(200))
+            #expect(call.kind == .timedOut)
+            #expect(call.requests.count == 1)
+        }
+    }
+
+    @Test("rejects nobody where there is nothing to renew with, and sends nothing")
+    func nothingToRenewWith() async throws {
+        let lone = SessionTokens(authorization: Secret("Bearer a"), obtainedAt: now)
+        let without = try await renew([.silence], tokens: lone)
+        let unplanned = try await renew([.silence]) { $0.refresh = nil }
+        for call in [without, unplanned] {
+            #expect(call.kind == .invalidResponse)
+            #expect(call.connectionCount == 0)
+        }
+        var plan = Upstreams.plan(port: 1)
+        #expect(try await Upstreams.withClient(plan) { $0.canRenew })
+        plan.refresh = nil
+        #expect(try await !Upstreams.withClient(plan) { $0.canRenew })
+    }
+
+    @Test("Rule 22: puts no token and no API key into an error, whatever goes wrong")
+    func canaries() async throws {
+        let acts: [ScriptedUpstream.Act] = [
+            .close, .reset, ScriptedUpstream.answer("401 Unauthorized", "canary"),
+            ScriptedUpstream.answer("200 OK", #"{"accessToken":"canary\n"}"#), .bytesThenClose("canary\r\n\r\n"),
+        ]
+        for act in acts {
+            let result = try await renew([act]).result
+            #expect(throws: TokenClientError.self) { try result.get() }
+            var dumped = ""
+            dump(result, to: &dumped)
+            #expect(!dumped.contains("canary") && !String(reflecting: result).contains("canary"))
+        }
+    }
+}
+
+@Suite("The call for a user's data", .timeLimit(.minutes(1)))
+struct UserCallTests {
+    private let tokens = SessionTokens(authorization: Secret("Bearer canary-access"), obtainedAt: Upstreams.now)
+
+    private func user(
+        _ act: ScriptedUpstream.Act, change: (inout UpstreamPlan) -> Void = { _ in }
+    ) async throws -> (document: [UInt8]?, requests: [String]) {
+        try await ScriptedUpstream.run([act]) { port, upstream in
+            var plan = Upstreams.plan(port: port)
+            change(&plan)
+            let document = try await Upstreams.withClient(plan) { try await $0.user(tokens, traceparent: "00-a-b-01") }
+            return (document, upstream.requests)
+        }
+    }
+
+    @Test("gives the document, compact")
+    func success() async throws {
+        let call = try await user(ScriptedUpstream.answer("200 OK", #"{ "name": "Jo" }"#))
+        #expect(call.document == Array(#"{"name":"Jo"}"#.utf8))
+        let request = try #require(call.requests.first)
+        #expect(request.hasPrefix("GET /user HTTP/1.1\r\n"))
+        #expect(request.contains("\r\nAuthorization: Bearer canary-access\r\n"))
+        #expect(request.contains("\r\ntraceparent: 00-a-b-01\r\n"))
+    }
+
+    @Test("gives nothing where the upstream has no such call")
+    func noCall() async throws {
+        let call = try await user(.silence) { $0.user = nil }
+        #expect(call.document == nil && call.requests.isEmpty)
+    }
+
+    @Test(
+        "says what is wrong with an answer",
+        arguments: [
+            ("401 Unauthorized", "{}", .invalidResponse), ("500 Oops", "{}", .unreachable),
+            ("200 OK", "[]", .invalidResponse), ("200 OK", #"{"t":"canary-access"}"#, .invalidResponse),
+        ] as [(String, String, TokenClientError.Kind)])
+    func failures(status: String, body: String, kind: TokenClientError.Kind) async throws {
+        var tokens = tokens
+        tokens.authorization = Secret("Bearer canary-access-0123456789")
+        let document = body.replacing("canary-access", with: "canary-access-0123456789")
+        try await ScriptedUpstream.run([ScriptedUpstream.answer(status, document)]) { [tokens] port, _ in
+            try await Upstreams.withClient(Upstreams.plan(port: port)) { client in
+                await #expect(throws: TokenClientError(kind, in: .user)) {
+                    try await client.user(tokens, traceparent: nil)
+                }
+                return
+            }
+        }
+    }
+
+    @Test("times out when nothing comes")
+    func timeout() async throws {
+        try await ScriptedUpstream.run([.silence]) { port, _ in
+            try await Upstreams.withClient(Upstreams.plan(port: port), timeout: .milliseconds(200)) { client in
+                await #expect(throws: TokenClientError(.timedOut, in: .user)) {
+                    try await client.user(tokens, traceparent: nil)
+                }
+                return
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+import CloakroomCore
+import Foundation
+import Testing
+
+@Suite("Requests whose session has to be renewed", .serialized)
+struct RenewalTests {
+    private static let refused = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno"
+    private static let stale = "Bearer stale"
+    private static let fresh = "Bearer fresh"
+
+    /// A session, and the same one with other tokens.
+    private static func pair() -> (ticket: SessionTicket, stale: Session, fresh: Session) {
+        let (ticket, session) = FakeSessions.make(Self.stale, refreshToken: "r")
+        let tokens = SessionTokens(authorization: Secret(Self.fresh), obtainedAt: Timestamp(seconds: 1))
+        return (ticket, session, session.renewed(with: SessionRenewal(tokens: tokens)))
+    }
+
+    /// A gateway whose only session is stale, and becomes fresh when it is renewed.
+    private static func setup(
+        _ scripts: [ScriptedUpstream.Step]..., pair: (ticket: SessionTicket, stale: Session, fresh: Session)
+    ) -> (GatewaySetup, FakeRenewer) {
+        let sessions = FakeSessions()
+        sessions.add((pair.ticket, pair.stale))
+        let renewer = FakeRenewer { _, _ in .live(pair.fresh) }
+        var setup = GatewaySetup().with(\.sessions, sessions).with(\.renewer, renewer)
+        setup.scripts = scripts
+        return (setup, renewer)
+    }
+
+    @Test("An upstream's 401 is followed by one renewal and one replay; the client sees the second answer only")
+    func replay() async throws {
+        let pair = Self.pair()
+        let (setup, renewer) = Self.setup(
+            [.request, .send(Self.refused)], [.request, .send(Reply.ok)], pair: pair)
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(Ask.get("/private/a?q=1", FakeSessions.cookie(pair.ticket)))
+            #expect(answer.status == 200)
+            #expect(answer.text == "ok")
+            let requests = gateway.upstream.requests
+            #expect(requests.map { $0["Authorization"] } == [Self.stale, Self.fresh])
+            #expect(Set(requests.map(\.line)) == ["GET /private/a?q=1 HTTP/1.1"])
+            #expect(renewer.calls == [FakeRenewer.Call(session: pair.stale.id, cause: .refusal)])
+            try await gateway.metric(#"cloakroom_upstream_retries_total{upstream="api",reason="refused_token"} 1"#)
+        }
+    }
+
+    @Test("A second 401 in a row is the client's: there is one replay and no more")
+    func refusedTwice() async throws {
+        let pair = Self.pair()
+        let (setup, renewer) = Self.setup(
+            [.request, .send(Self.refused)], [.request, .send(Self.refused)], [.request, .send(Reply.ok)], pair: pair)
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
+            #expect(answer.status == 401)
+            #expect(answer.text == "no")
+            #expect(renewer.calls.count == 1)
+            #expect(gateway.upstream.requests.count == 2)
+        }
+    }
+
+    @Test("A small body is sent again whole", arguments: [1, 16_384])
+    func smallBody(size: Int) async throws {
+        let pair = Self.pair()
+        let (setup, _) = Self.setup([.request, .send(Self.refused)], [.request, .send(Reply.ok)], pair: pair)
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let body = String(repeating: "0123456789abcdef", count: 1_024).prefix(size)
+            let answer = try await client.exchange(
+                Ask.post("/private/a", FakeSessions.cookie(pair.ticket), body: String(body)))
+            #expect(answer.text == "ok")
+            #expect(gateway.upstream.requests.map(\.text) == [String(body), String(body)])
+        }
+    }
+
+    @Test("A body that is too large to keep is not sent again; the session is renewed for the next request")
+    func largeBody() async throws {
+        let pair = Self.pair()
+        let (setup, renewer) = Self.setup([.request, .send(Self.refused)], pair: pair)
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let body = String(repeating: "x", count: 16_385)
+            let answer = try await client.exchange(Ask.post("/private/a", FakeSessions.cookie(pair.ticket), body: body))
+            #expect(answer.status == 401)
+            #expect(answer.text == "no")
+            #expect(gateway.upstream.requests.count == 1)
+            try await eventually("the renewal") { renewer.calls.count == 1 }
+        }
+    }
+
+    @Test("The 401 of a route without bearer is passed on: no token of ours was refused")
+    func withoutBearer() async throws {
+        let pair = Self.pair()
+        let (setup, renewer) = Self.setup([.request, .send(Self.refused)], pair: pair)
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(Ask.get("/token/a", FakeSessions.cookie(pair.ticket)))
+            #expect(answer.status == 401)
+            #expect(renewer.calls.isEmpty)
+        }
+    }
+
+    @Test("A token that has ended is renewed before the upstream sees anything")
+    func expired() async throws {
+        let (ticket, session) = FakeSessions.make(
+            Self.stale, refreshToken: "r", accessExpiresAt: Timestamp(seconds: 1_000), obtainedAt: Timestamp(seconds: 1)
+        )
+        let pair = Self.pair()
+        let (base, renewer) = Self.setup([.request, .send(Reply.ok)], pair: pair)
+        base.sessions.add((ticket, session))
+        try await base.run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(Ask.post("/private/a", FakeSessions.cookie(ticket), body: "hello"))
+            #expect(answer.text == "ok")
+            #expect(gateway.upstream.requests.map { $0["Authorization"] } == [Self.fresh])
+            #expect(gateway.upstream.requests.map(\.text) == ["hello"])
+            #expect(renewer.calls == [FakeRenewer.Call(session: session.id, cause: .expiry)])
+        }
+    }
+
+    @Test("Shortly before its end a token is renewed while requests go on with it")
+    func soon() async throws {
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        // A life of an hour with 30 s left: within the window of a minute, not in its last eighth.
+        let (ticket, session) = FakeSessions.make(
+            Self.stale, refreshToken: "r", accessExpiresAt: now + .seconds(30), obtainedAt: now - .seconds(3_600))
+        let (setup, renewer) = Self.setup([.request, .send(Reply.ok)], pair: Self.pair())
+        setup.sessions.add((ticket, session))
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(ticket)))
+            #expect(answer.text == "ok")
+            #expect(gateway.upstream.requests.map { $0["Authorization"] } == [Self.stale])
+            #expect(renewer.soon == [session.id])
+            #expect(renewer.calls.isEmpty)
+        }
+    }
+
+    @Test("A refresh that was refused for good is 401 refresh_rejected, clears the cookie, and nothing goes upstream")
+    func rejected() async throws {
+        let (ticket, session) = FakeSessions.make(
+            Self.stale, refreshToken: "r", accessExpiresAt: Timestamp(seconds: 1_000), obtainedAt: Timestamp(seconds: 1)
+        )
+        let sessions = FakeSessions()
+        sessions.add((ticket, session))
+        let setup = GatewaySetup([.request, .send(Reply.ok)]).with(\.sessions, sessions)
+            .with(\.renewer, FakeRenewer { _, _ in .ended(.refreshRejected) })
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(ticket)))
+            #expect(answer.status == 401)
+            #expect(answer.problemReason == "refresh_rejected")
+            #expect(answer["Set-Cookie"]?.hasPrefix("__Host-cloakroom=;") == true)
+            #expect(answer["Set-Cookie"]?.contains("Max-Age=0") == true)
+            #expect(gateway.upstream.received == 0)
+        }
+    }
+
+    @Test("A refresh that fails for now is an error that says when to come back, and never 401", arguments: [502, 504])
+    func unavailable(status: Int) async throws {
+        let pair = Self.pair()
+        let sessions = FakeSessions()
+        sessions.add((pair.ticket, pair.stale))
+        let setup = GatewaySetup([.request, .send(Self.refused)]).with(\.sessions, sessions)
+            .with(\.renewer, FakeRenewer { _, _ in .unavailable(status: status, retryAfter: 7) })
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
+            #expect(answer.status == status)
+            #expect(answer.code == "unreachable")
+            #expect(answer["Retry-After"] == "7")
+            #expect(answer.values("Set-Cookie").isEmpty)
+        }
+    }
+
+    @Test("A store that is away while a session is to be renewed is 503, and never 401")
+    func storeAway() async throws {
+        let pair = Self.pair()
+        let sessions = FakeSessions()
+        sessions.add((pair.ticket, pair.stale))
+        let setup = GatewaySetup([.request, .send(Self.refused)]).with(\.sessions, sessions)
+            .with(\.renewer, FakeRenewer { _, _ in .storeUnavailable(retryAfter: 2) })
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
+            #expect(answer.status == 503)
+            #expect(answer.code == "store_unavailable")
+            #expect(answer["Retry-After"] == "2")
+        }
+    }
+
+    @Test("A client that leaves while its session is renewed is let go of, and the next one is served")
+    func clientGone() async throws {
+        let pair = Self.pair()
+        let gate = Gate()
+        let sessions = FakeSessions()
+        sessions.add((pair.ticket, pair.stale))
+        let renewer = FakeRenewer { _, _ in
+            await gate.passed()
+            return .live(pair.fresh)
+        }
+        let setup = GatewaySetup([.request, .send(Self.refused)], [.request, .send(Reply.ok), .again])
+            .with(\.sessions, sessions).with(\.renewer, renewer)
+        try await setup.run { gateway in
+            let leaving = try await gateway.client()
+            leaving.send(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
+            try await eventually("the renewal") { renewer.calls.count == 1 }
+            try await leaving.close()
+            gate.open()
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get("/public/a")).text == "ok")
+            try await eventually("nobody left") {
+                gateway.metrics.contains(
+                    "http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 0")
+            }
+        }
+    }
+
+    @Test("Rule 28: an event stream whose session is not at hand any more ends when the store says that it is over")
+    func eventStream() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        let gate = Gate()
+        let setup = GatewaySetup([.request, .send(head + "8\r\ndata: 1\n\r\n"), .wait(gate)]).with(\.sessions, sessions)
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            client.send(Ask.get("/private/events", cookie))
+            _ = try await gateway.upstream.request()
+            // A store that cannot be reached ends nothing; the session is looked at every second.
+            sessions.forget(load: .fail)
+            try await eventually("two looks") { sessions.loads >= 2 }
+            #expect(gateway.upstream.connections.first?.isClosed == false)
+            sessions.forget(load: .answer(.none(.revoked)))
+            try await gateway.upstream.closed()
+            gate.open()
+        }
+    }
+}

@@ -1,0 +1,209 @@
+import CloakroomCore
+import Testing
+
+@Suite("What pages of other origins may read", .serialized)
+struct CORSTests {
+    private static let listed = "Origin: https://app.gateway.test"
+    private static let evil = "Origin: https://evil.test"
+    private static let asks = "Access-Control-Request-Method: POST"
+    private static let allFields = [
+        "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Allow-Methods",
+        "Access-Control-Allow-Headers", "Access-Control-Max-Age",
+    ]
+    private static let preflightVary = ["Origin, Access-Control-Request-Method, Access-Control-Request-Headers"]
+
+    private static func run(
+        isOn: Bool = true, reply: String = Reply.ok, load: FakeSessions.Load? = nil,
+        body: (RunningGateway, String) async throws -> Void
+    ) async throws {
+        let sessions = load.map { FakeSessions(load: $0) } ?? FakeSessions()
+        let cookie = load == nil ? sessions.add() : FakeSessions.strangeCookie
+        try await GatewaySetup([.request, .send(reply), .again]).with(\.sessions, sessions)
+            .plan { if isOn { $0.crossSite.corsOrigins = ["https://app.gateway.test"] } }
+            .run { try await body($0, cookie) }
+    }
+
+    private static func options(_ path: String, _ fields: String...) -> String {
+        (["OPTIONS \(path) HTTP/1.1", "Host: gateway.test"] + fields).joined(separator: "\r\n") + "\r\n\r\n"
+    }
+
+    // MARK: - Preflights
+
+    @Test(
+        "A preflight of a listed origin is answered here for routes and own endpoints; the upstream sees nothing",
+        arguments: [
+            ("/private/a", "GET, HEAD, POST"), ("/public/a", "GET, HEAD, POST, PUT, DELETE, OPTIONS"),
+            ("/auth", "GET, HEAD, POST, DELETE"), ("/auth/sessions", "GET, HEAD, DELETE"),
+        ])
+    func preflight(path: String, methods: String) async throws {
+        try await Self.run { gateway, _ in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(
+                Self.options(
+                    path, Self.listed, Self.asks,
+                    "Access-Control-Request-Headers: content-type,x-csrf,x-api-token,bad name,*"))
+            #expect(answer.status == 204)
+            #expect(answer["Access-Control-Allow-Origin"] == "https://app.gateway.test")
+            #expect(answer["Access-Control-Allow-Credentials"] == "true")
+            #expect(answer["Access-Control-Allow-Methods"] == methods)
+            #expect(answer["Access-Control-Allow-Headers"] == "content-type, x-csrf")
+            #expect(answer["Access-Control-Max-Age"] == "600")
+            #expect(answer.values("Vary") == Self.preflightVary)
+            #expect(answer.values("Content-Length").isEmpty)
+            // The connection goes on.
+            #expect(try await client.exchange(Ask.get("/nowhere")).status == 404)
+            #expect(gateway.upstream.connections.isEmpty)
+        }
+    }
+
+    @Test(
+        "A preflight of any other origin is answered here without leave, and the upstream sees nothing",
+        arguments: [
+            "Origin: https://evil.test", "Origin: null", "Origin: http://app.gateway.test", "Origin: *",
+            "Origin: https://app.gateway.test\r\nOrigin: https://app.gateway.test",
+        ])
+    func strangersPreflight(origin: String) async throws {
+        try await Self.run { gateway, _ in
+            let answer = try await gateway.client().exchange(Self.options("/public/a", origin, Self.asks))
+            #expect(answer.status == 204)
+            for name in Self.allFields { #expect(answer.values(name).isEmpty) }
+            #expect(answer.values("Vary") == Self.preflightVary)
+            #expect(gateway.upstream.connections.isEmpty)
+        }
+    }
+
+    @Test("Preflights count for the route that they ask about, and those without leave are told apart")
+    func counted() async throws {
+        try await Self.run { gateway, _ in
+            let client = try await gateway.client()
+            _ = try await client.exchange(Self.options("/private/a", Self.listed, Self.asks))
+            _ = try await client.exchange(Self.options("/private/a", Self.evil, Self.asks))
+            try await gateway.metric("cloakroom_auth_decisions_total{decision=\"csrf_rejected\",route=\"private\"} 1")
+        }
+    }
+
+    @Test("A preflight needs no session, and leads to no store")
+    func noSession() async throws {
+        try await Self.run(load: .fail) { gateway, cookie in
+            let answer = try await gateway.client().exchange(
+                Self.options("/private/a", Self.listed, Self.asks, cookie))
+            #expect(answer.status == 204)
+            #expect(answer["Access-Control-Allow-Origin"] == "https://app.gateway.test")
+        }
+    }
+
+    @Test("For a path that is not served there is no leave either; the page may read why")
+    func unknownPath() async throws {
+        try await Self.run { gateway, _ in
+            let answer = try await gateway.client().exchange(Self.options("/nowhere", Self.listed, Self.asks))
+            #expect(answer.status == 404)
+            #expect(answer["Access-Control-Allow-Origin"] == "https://app.gateway.test")
+            #expect(answer.values("Access-Control-Allow-Methods").isEmpty)
+        }
+    }
+
+    @Test("An OPTIONS that is no preflight goes the way it always went")
+    func plainOptions() async throws {
+        try await Self.run { gateway, cookie in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Self.options("/public/a", Self.listed)).text == "ok")
+            #expect(try await client.exchange(Self.options("/public/a", Self.asks)).text == "ok")
+            #expect(try await client.exchange(Self.options("/private/a", cookie, Self.listed)).status == 405)
+        }
+    }
+
+    @Test("With CORS off an OPTIONS goes to the route, or is 405, and nothing is said of origins")
+    func off() async throws {
+        let reply = "HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\nContent-Length: 2\r\n\r\nok"
+        try await Self.run(isOn: false, reply: reply) { gateway, cookie in
+            let client = try await gateway.client()
+            let passed = try await client.exchange(Self.options("/public/a", Self.listed, Self.asks))
+            #expect(passed.text == "ok")
+            // The upstream's own word stands.
+            #expect(passed["Access-Control-Allow-Origin"] == "*")
+            #expect(passed.values("Vary").isEmpty)
+            let refused = try await client.exchange(Self.options("/private/a", Self.listed, Self.asks))
+            #expect(refused.status == 405)
+            for name in Self.allFields + ["Vary"] { #expect(refused.values(name).isEmpty) }
+        }
+    }
+
+    // MARK: - Answers
+
+    @Test("Every answer to a listed origin may be read: forwarded, own, and problems of all kinds")
+    func readable() async throws {
+        try await Self.run { gateway, cookie in
+            let client = try await gateway.client()
+            for (request, status) in [
+                (Ask.get("/private/a", cookie, Self.listed), 200), (Ask.get("/public/a", Self.listed), 200),
+                (Ask.post("/private/a", cookie, Self.listed), 200), (Ask.get("/private/a", Self.listed), 401),
+                (Ask.get("/nowhere", Self.listed), 404), (Self.options("/private/a", Self.listed), 405),
+                (Ask.get("/auth", Self.listed), 200), (Ask.post("/auth", Self.listed), 200),
+            ] {
+                let answer = try await client.exchange(request)
+                #expect(answer.status == status)
+                #expect(answer["Access-Control-Allow-Origin"] == "https://app.gateway.test")
+                #expect(answer["Access-Control-Allow-Credentials"] == "true")
+                #expect(answer.values("Vary").contains("Origin"))
+            }
+        }
+    }
+
+    @Test(
+        "An answer to anybody else says only that it depends on who asks",
+        arguments: ["Origin: https://evil.test", nil])
+    func strangers(origin: String?) async throws {
+        try await Self.run { gateway, cookie in
+            let client = try await gateway.client()
+            for path in ["/private/a", "/public/a", "/auth", "/nowhere"] {
+                let answer = try await client.exchange(Ask.get(path, cookie, origin ?? "X: y"))
+                for name in Self.allFields { #expect(answer.values(name).isEmpty) }
+                #expect(answer.values("Vary").contains("Origin"))
+            }
+            let refused = try await client.exchange(Ask.post("/private/a", cookie, Self.evil))
+            #expect(refused.status == 403)
+            for name in Self.allFields { #expect(refused.values(name).isEmpty) }
+        }
+    }
+
+    @Test("The upstream's own word on origins is dropped, so that there are never two; credentials never go with *")
+    func upstreamsWord() async throws {
+        let reply =
+            "HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\naccess-control-allow-credentials: true\r\n"
+            + "Access-Control-Allow-Methods: *\r\nVary: Accept-Encoding\r\nContent-Length: 2\r\n\r\nok"
+        try await Self.run(reply: reply) { gateway, cookie in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(Ask.get("/private/a", cookie, Self.listed))
+            #expect(answer.values("Access-Control-Allow-Origin") == ["https://app.gateway.test"])
+            #expect(answer.values("Access-Control-Allow-Credentials") == ["true"])
+            #expect(answer.values("Access-Control-Allow-Methods").isEmpty)
+            #expect(answer.values("Vary") == ["Accept-Encoding", "Origin"])
+            let stranger = try await client.exchange(Ask.get("/public/a", Self.evil))
+            for name in Self.allFields { #expect(stranger.values(name).isEmpty) }
+        }
+    }
+
+    @Test("What one request's origin was is not remembered for the next on the connection")
+    func notRemembered() async throws {
+        try await Self.run { gateway, cookie in
+            let client = try await gateway.client()
+            #expect(
+                try await client.exchange(Ask.get("/private/a", cookie, Self.listed))["Access-Control-Allow-Origin"]
+                    != nil)
+            let next = try await client.exchange(Ask.get("/private/a", cookie))
+            #expect(next.values("Access-Control-Allow-Origin").isEmpty)
+            let last = try await client.exchange("GET / HTTP/1.1\r\nBad Name: x\r\n\r\n")
+            #expect(last.status == 400)
+            #expect(last.values("Access-Control-Allow-Origin").isEmpty)
+        }
+    }
+
+    @Test("A store that is down is readable too, once the session has been asked for")
+    func storeDown() async throws {
+        try await Self.run(load: .fail) { gateway, cookie in
+            let answer = try await gateway.client().exchange(Ask.get("/private/a", cookie, Self.listed))
+            #expect(answer.status == 503)
+            #expect(answer["Access-Control-Allow-Origin"] == "https://app.gateway.test")
+        }
+    }
+}

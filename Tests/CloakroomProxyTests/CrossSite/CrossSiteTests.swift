@@ -1,0 +1,260 @@
+import CloakroomCore
+import Synchronization
+import Testing
+
+@Suite("Requests that change things have to come from here", .serialized)
+struct CrossSiteTests {
+    private static let evil = "Origin: https://evil.test"
+    private static let ours = "Origin: http://gateway.test"
+
+    /// A gateway with one session, and its `Cookie` line.
+    private static func run(
+        _ adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
+        body: (RunningGateway, String) async throws -> Void
+    ) async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, sessions)
+            .plan { plan in
+                plan.routes[2].methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE"]
+                adjust(&plan)
+            }
+            .run { try await body($0, cookie) }
+    }
+
+    private static func ask(_ method: String, _ path: String, _ fields: [String]) -> String {
+        (["\(method) \(path) HTTP/1.1", "Host: gateway.test"] + fields).joined(separator: "\r\n") + "\r\n\r\n"
+    }
+
+    @Test(
+        "Another site's request with the cookie is 403 cross_site, and the upstream sees nothing",
+        arguments: ["POST", "PUT", "PATCH", "DELETE", "PURGE"])
+    func refused(method: String) async throws {
+        try await Self.run { gateway, cookie in
+            let client = try await gateway.client()
+            for fields in [
+                [Self.evil], ["Origin: null"], ["Sec-Fetch-Site: cross-site"], ["Sec-Fetch-Site: same-site"],
+                ["Sec-Fetch-Site: cross-site", Self.ours], [Self.ours, Self.ours],
+                ["Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: same-origin"], ["Origin: https://gateway.test"],
+                ["Connection: origin", Self.evil],
+            ] {
+                let answer = try await client.exchange(Self.ask(method, "/private/a", [cookie] + fields))
+                #expect(answer.status == 403)
+                #expect(answer.code == "cross_site")
+                #expect(answer["Cache-Control"] == "no-store")
+                #expect(answer.values("Set-Cookie").isEmpty)
+            }
+            #expect(gateway.upstream.connections.isEmpty)
+        }
+    }
+
+    @Test(
+        "Our own pages' requests and those of no browser go on with their body", arguments: ["POST", "PUT", "DELETE"])
+    func passes(method: String) async throws {
+        try await Self.run { gateway, cookie in
+            let client = try await gateway.client()
+            for fields in [
+                [], [Self.ours], ["Origin: http://GATEWAY.test:80"], ["Sec-Fetch-Site: same-origin", Self.ours],
+                ["Sec-Fetch-Site: none"],
+            ] {
+                let request = Self.ask(method, "/private/a", [cookie, "Content-Length: 3"] + fields) + "abc"
+                #expect(try await client.exchange(request).text == "ok")
+            }
+            #expect(gateway.upstream.requests.count == 5)
+            #expect(gateway.upstream.requests.allSatisfy { $0.text == "abc" })
+            // They tell the upstream what they told us.
+            #expect(gateway.upstream.requests[1].values("Origin") == ["http://gateway.test"])
+            #expect(gateway.upstream.requests[3].values("Sec-Fetch-Site") == ["same-origin"])
+        }
+    }
+
+    @Test("A refused request's body is not waited for, and nothing of it is passed on")
+    func refusedWithBody() async throws {
+        try await Self.run { gateway, cookie in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(
+                Ask.post("/private/a", cookie, Self.evil, body: String(repeating: "x", count: 5_000)))
+            #expect(answer.status == 403)
+            let early = try await client.exchange(
+                Self.ask("POST", "/private/a", [cookie, Self.evil, "Content-Length: 9000000", "Expect: 100-continue"]))
+            #expect(early.status == 403)
+            #expect(gateway.upstream.received == 0)
+        }
+    }
+
+    @Test("What only asks is served from anywhere", arguments: ["GET", "HEAD", "OPTIONS"])
+    func safe(method: String) async throws {
+        try await Self.run { gateway, cookie in
+            let answer = try await gateway.client().exchange(
+                Self.ask(method, "/private/a", [cookie, Self.evil, "Sec-Fetch-Site: cross-site"]),
+                isToHead: method == "HEAD")
+            #expect(answer.status == 200)
+        }
+    }
+
+    @Test("Where no cookie of ours vouches for it, a request's origin does not matter")
+    func noCookie() async throws {
+        try await Self.run { gateway, cookie in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.post("/public/a", Self.evil)).status == 200)
+            // The cookie does nothing there, and is taken out.
+            #expect(try await client.exchange(Ask.post("/public/a", cookie, Self.evil)).status == 200)
+            #expect(gateway.upstream.requests[1].values("Cookie").isEmpty)
+            // Without the cookie there is nobody to act for.
+            #expect(try await client.exchange(Ask.post("/private/a", Self.evil)).status == 401)
+            #expect(try await client.exchange(Ask.post("/private/a", "Cookie: theirs=1", Self.evil)).status == 401)
+        }
+    }
+
+    @Test("A cookie of ours that is worth nothing is judged like any other: the answer tells nothing about it")
+    func worthlessCookie() async throws {
+        try await Self.run { gateway, _ in
+            let client = try await gateway.client()
+            for cookie in [FakeSessions.strangeCookie, "Cookie: __Host-cloakroom=x"] {
+                #expect(try await client.exchange(Ask.post("/private/a", cookie, Self.evil)).status == 403)
+            }
+        }
+    }
+
+    @Test("An origin on either list is trusted")
+    func trusted() async throws {
+        try await Self.run {
+            $0.crossSite = CrossSitePlan(
+                trustedOrigins: ["https://partner.test"], corsOrigins: ["https://app.gateway.test"])
+        } body: { gateway, cookie in
+            let client = try await gateway.client()
+            for origin in ["https://partner.test", "https://app.gateway.test"] {
+                let answer = try await client.exchange(
+                    Ask.post("/private/a", cookie, "Origin: \(origin)", "Sec-Fetch-Site: cross-site"))
+                #expect(answer.status == 200)
+            }
+            #expect(try await client.exchange(Ask.post("/private/a", cookie, Self.evil)).status == 403)
+        }
+    }
+
+    @Test("Behind a trusted proxy that ends TLS, the scheme is the one it names")
+    func forwardedScheme() async throws {
+        let secure = "Origin: https://gateway.test"
+        try await Self.run {
+            $0.trustedPeers = [AddressRange("127.0.0.0/8")].compactMap { $0 }
+        } body: { gateway, cookie in
+            let client = try await gateway.client()
+            let proto = "X-Forwarded-Proto: https"
+            #expect(try await client.exchange(Ask.post("/private/a", cookie, secure, proto)).status == 200)
+            #expect(try await client.exchange(Ask.post("/private/a", cookie, Self.ours, proto)).status == 403)
+        }
+        try await Self.run { gateway, cookie in
+            let answer = try await gateway.client().exchange(
+                Ask.post("/private/a", cookie, secure, "X-Forwarded-Proto: https"))
+            #expect(answer.status == 403)
+        }
+    }
+
+    @Test("An absolute target's authority is where the request was sent to")
+    func absoluteTarget() async throws {
+        try await Self.run { gateway, cookie in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(
+                Self.ask("POST", "http://other.test/private/a", [cookie, "Content-Length: 0", Self.ours]))
+            #expect(answer.status == 403)
+        }
+    }
+
+    @Test("It is counted as a decision of its own")
+    func counted() async throws {
+        try await Self.run { gateway, cookie in
+            _ = try await gateway.client().exchange(Ask.post("/private/a", cookie, Self.evil))
+            try await gateway.metric("cloakroom_auth_decisions_total{decision=\"csrf_rejected\",route=\"private\"} 1")
+        }
+    }
+
+    @Test("A refused request does not keep the session from going idle: it is not even looked up")
+    func notLookedUp() async throws {
+        let sessions = FakeSessions(load: .fail)
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, sessions).run { gateway in
+            let answer = try await gateway.client().exchange(
+                Ask.post("/private/a", FakeSessions.strangeCookie, Self.evil))
+            #expect(answer.status == 403)
+            #expect(sessions.loads == 0)
+        }
+    }
+
+    @Test("A route's own words are used")
+    func words() async throws {
+        try await Self.run {
+            $0.routes[2].messages = [.crossSite: "Open this page from the shop."]
+        } body: { gateway, cookie in
+            let answer = try await gateway.client().exchange(Ask.post("/private/a", cookie, Self.evil))
+            #expect(answer.text.contains("Open this page from the shop."))
+        }
+    }
+
+    // MARK: - Own endpoints
+
+    @Test("Own endpoints that change something are refused to other sites, cookie or not: so is a planted sign-in")
+    func ownEndpoints() async throws {
+        let asked = Mutex<[OwnEndpoint]>([])
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        var setup = GatewaySetup([]).with(\.sessions, sessions)
+        setup.endpoints = FakeEndpoints { request in
+            asked.withLock { $0.append(request.endpoint) }
+            return OwnResponse(status: 200, content: .json(Array("{}".utf8)))
+        }
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let paths = [
+                ("POST", "/auth"), ("DELETE", "/auth"), ("DELETE", "/auth/sessions"),
+                ("DELETE", "/auth/sessions/0123456789abcdef"),
+            ]
+            for (method, path) in paths {
+                for fields in [[], [cookie]] {
+                    let evil = Self.ask(method, path, fields + [Self.evil])
+                    let answer = try await client.exchange(evil)
+                    #expect(answer.status == 403)
+                    #expect(answer.code == "cross_site")
+                    #expect(
+                        try await client.exchange(Self.ask(method, path, fields + ["Sec-Fetch-Site: same-site"])).status
+                            == 403)
+                }
+            }
+            #expect(asked.withLock { $0.isEmpty })
+            for (method, path) in paths {
+                #expect(try await client.exchange(Self.ask(method, path, [Self.ours])).status == 200)
+                #expect(try await client.exchange(Self.ask(method, path, [])).status == 200)
+            }
+            for path in ["/auth", "/auth/sessions"] {
+                #expect(try await client.exchange(Ask.get(path, cookie, Self.evil)).status == 200)
+            }
+            #expect(asked.withLock { $0.count } == 10)
+        }
+    }
+
+    // MARK: - The required field
+
+    @Test("Where a field is required, every request with the cookie has to carry it, whatever its method")
+    func requiredField() async throws {
+        try await Self.run {
+            $0.crossSite.requiredField = .init(name: "X-CSRF", value: "1")
+        } body: { gateway, cookie in
+            let client = try await gateway.client()
+            for request in [
+                Ask.get("/private/a", cookie), Ask.get("/private/a", cookie, "X-CSRF: 2"),
+                Ask.post("/private/a", cookie), Ask.get("/auth", cookie), Ask.post("/auth"),
+                Ask.post("/private/a", cookie, "X-CSRF: 1", Self.evil),
+            ] {
+                let answer = try await client.exchange(request)
+                #expect(answer.status == 403)
+                #expect(answer.code == "cross_site")
+            }
+            #expect(gateway.upstream.received == 0)
+            for request in [
+                Ask.get("/private/a", cookie, "x-csrf: 1"), Ask.post("/private/a", cookie, "X-CSRF: 1", Self.ours),
+                Ask.get("/auth", cookie, "X-CSRF: 1"), Ask.get("/auth"), Ask.post("/auth", "X-CSRF: 1"),
+                Ask.get("/public/a", cookie),
+            ] {
+                #expect(try await client.exchange(request).status == 200)
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+import CloakroomCore
+import NIOCore
+import Testing
+
+@Suite("WebSockets that other sites' pages open (RFC 6455 §10.2)", .serialized)
+struct CrossSiteTunnelTests {
+    private static func run(
+        _ adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
+        body: (RunningGateway, WireServer, String) async throws -> Void
+    ) async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await Tunnel.gateway(GatewaySetup().with(\.sessions, sessions)) { plan in
+            plan.listeners[0].http2 = true
+            adjust(&plan)
+        } body: { gateway, server in
+            try await body(gateway, server, cookie)
+        }
+    }
+
+    @Test(
+        "Another site's page cannot open one with the user's cookie, and the upstream sees nothing",
+        arguments: [
+            "Origin: https://evil.test", "Origin: null", "Origin: https://gateway.test", "Sec-Fetch-Site: cross-site",
+            "Sec-Fetch-Site: same-site",
+        ])
+    func refused(field: String) async throws {
+        try await Self.run { gateway, server, cookie in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(Handshake.request("/private/socket", cookie, field))
+            #expect(answer.status == 403)
+            #expect(answer.code == "cross_site")
+            // It was an ordinary answer: the connection goes on.
+            #expect(try await client.exchange(Ask.get("/nowhere")).status == 404)
+            #expect(server.peers.isEmpty)
+        }
+    }
+
+    @Test(
+        "Our own page can, and so can one that is trusted",
+        arguments: ["Origin: http://gateway.test", "Origin: https://partner.test", "Sec-Fetch-Site: same-origin"])
+    func allowed(field: String) async throws {
+        try await Self.run {
+            // No page could add this one.
+            $0.crossSite = CrossSitePlan(
+                trustedOrigins: ["https://partner.test"], requiredField: .init(name: "X-CSRF", value: "1"))
+        } body: { gateway, server, cookie in
+            let client = try await WirePeer.connect(port: gateway.port)
+            client.send(Handshake.request("/private/socket", cookie, field))
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send(Handshake.consent)
+            #expect(try await client.head().hasPrefix("HTTP/1.1 101"))
+        }
+    }
+
+    @Test("Without the cookie it is 401 as ever, and on a public route nobody's business")
+    func withoutCookie() async throws {
+        try await Self.run { gateway, server, cookie in
+            let client = try await gateway.client()
+            let evil = "Origin: https://evil.test"
+            #expect(try await client.exchange(Handshake.request("/private/socket", evil)).status == 401)
+            let peer = try await WirePeer.connect(port: gateway.port)
+            peer.send(Handshake.request("/public/socket", cookie, evil))
+            let head = try await server.peer().head()
+            #expect(!head.contains("cloakroom="))
+        }
+    }
+
+    @Test("RFC 8441: by an extended CONNECT it is the same")
+    func connect() async throws {
+        try await Self.run { gateway, server, cookie in
+            let client = try await gateway.http2()
+            var fields = HTTP2Fields.webSocket("/private/socket")
+            fields.lines += HTTP2Fields([CookieLine.field(cookie)]).lines
+            for (index, extra) in [
+                ("origin", "https://evil.test"), ("origin", "null"), ("sec-fetch-site", "cross-site"),
+            ].enumerated() {
+                var evil = fields
+                evil.lines += HTTP2Fields([extra]).lines
+                let id = UInt32(2 * index + 1)
+                client.send(.headers(id, evil, ends: false))
+                let answer = try await client.answer(id)
+                #expect(answer.status == 403)
+                #expect(answer.code == "cross_site")
+            }
+            #expect(server.peers.isEmpty)
+            fields.lines += HTTP2Fields([("origin", "http://gateway.test")]).lines
+            client.send(.headers(101, fields, ends: false))
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send(Handshake.consent)
+            try await eventually("the tunnel") { client.stream(101).status != nil || client.isClosed }
+            #expect(client.stream(101).status == 200)
+        }
+    }
+}
+
+/// A `Cookie` line of HTTP/1.1 as a field of HTTP/2.
+enum CookieLine {
+    static func field(_ line: String) -> (String, String) {
+        ("cookie", String(line.dropFirst("Cookie: ".count)))
+    }
+}

@@ -1,0 +1,134 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomSessions
+
+/// What every store owes a user who looks after their sessions, and an operator.
+@Suite("Every session store, asked for the sessions of an account")
+struct AccountContractTests {
+    private let start = Sample.start
+
+    @Test("lists them, the latest first, and nobody else's", arguments: StoreUnderTest.all)
+    func lists(kind: StoreUnderTest) async throws {
+        try await kind.run { store in
+            var mine: [Session] = []
+            for second in 0..<5 {
+                mine.append(try await store.create(Sample.new(1), now: start + .seconds(Int64(second))).1)
+                _ = try await store.create(Sample.new(2), now: start)
+            }
+            let listed = try await store.sessions(of: Sample.account(1), now: start + .seconds(10))
+            #expect(listed == mine.reversed().map(\.summary))
+            #expect(listed.allSatisfy { $0.client == Sample.client })
+            #expect(try await store.sessions(of: Sample.account(3), now: start).isEmpty)
+        }
+    }
+
+    @Test("leaves out sessions that are over", arguments: StoreUnderTest.all)
+    func listsLiveOnes(kind: StoreUnderTest) async throws {
+        try await kind.run { store in
+            let (ended, _) = try await store.create(Sample.new(1), now: start)
+            _ = try await store.create(Sample.new(1), now: start)
+            let young = try await store.create(Sample.new(1), now: start + .seconds(600)).1
+            _ = try await store.end(ended, reason: .signedOut, now: start)
+            #expect(try await store.sessions(of: Sample.account(1), now: start + .seconds(600)).count == 2)
+            let later = try await store.sessions(of: Sample.account(1), now: start + .seconds(900))
+            #expect(later.map(\.id) == [young.id])
+        }
+    }
+
+    @Test("shows when a session was used last", arguments: StoreUnderTest.all)
+    func showsUse(kind: StoreUnderTest) async throws {
+        try await kind.run { store in
+            let (ticket, _) = try await store.create(Sample.new(1), now: start)
+            _ = try await store.look(ticket, at: start + .seconds(100))
+            let listed = try await store.sessions(of: Sample.account(1), now: start + .seconds(110))
+            #expect(listed.map(\.lastUsedAt) == [start + .seconds(100)])
+        }
+    }
+
+    @Test("ends one by its name, once", arguments: StoreUnderTest.all)
+    func endsOne(kind: StoreUnderTest) async throws {
+        try await kind.run { store in
+            let (ticket, session) = try await store.create(Sample.new(1), now: start)
+            let (other, _) = try await store.create(Sample.new(1), now: start)
+            #expect(try await store.look(ticket, at: start).session != nil)
+            #expect(try await store.end(session.id, of: Sample.account(1), reason: .revoked, now: start))
+            #expect(try await !store.end(session.id, of: Sample.account(1), reason: .revoked, now: start))
+            #expect(try await store.look(ticket, at: start).reason == .revoked)
+            #expect(try await store.look(other, at: start).session != nil)
+            #expect(try await !store.end(SessionID(1), of: nil, reason: .revoked, now: start))
+            #expect(!kind.counts || store.count == 1)
+        }
+    }
+
+    @Test("does not end another account's session, unless an operator asks", arguments: StoreUnderTest.all)
+    func endsOwnOnly(kind: StoreUnderTest) async throws {
+        try await kind.run { store in
+            let (ticket, session) = try await store.create(Sample.new(1), now: start)
+            #expect(try await !store.end(session.id, of: Sample.account(2), reason: .revoked, now: start))
+            #expect(try await store.look(ticket, at: start).session != nil)
+            #expect(try await store.end(session.id, of: nil, reason: .revoked, now: start))
+            #expect(try await store.look(ticket, at: start).reason == .revoked)
+        }
+    }
+
+    @Test("has nothing to end where a session has expired", arguments: StoreUnderTest.all)
+    func endsExpired(kind: StoreUnderTest) async throws {
+        try await kind.run { store in
+            let (ticket, session) = try await store.create(Sample.new(1), now: start)
+            let later = start + .seconds(900)
+            #expect(try await !store.end(session.id, of: nil, reason: .revoked, now: later))
+            #expect(try await store.look(ticket, at: later).reason == .expiredIdle)
+            _ = try await store.create(Sample.new(2), now: start)
+            let ended = try await store.endAll(of: Sample.account(2), but: nil, reason: .revoked, now: later)
+            #expect(ended.isEmpty)
+        }
+    }
+
+    @Test("Rule 24: ends all but the kept one, also after one of them has ended", arguments: StoreUnderTest.all)
+    func endsAll(kind: StoreUnderTest) async throws {
+        try await kind.run { store in
+            var made: [(ticket: SessionTicket, session: Session)] = []
+            for _ in 0..<5 {
+                let (ticket, session) = try await store.create(Sample.new(1), now: start)
+                made.append((ticket, session))
+            }
+            let (stranger, _) = try await store.create(Sample.new(2), now: start)
+            _ = try await store.end(made[4].ticket, reason: .signedOut, now: start)
+            let ended = try await store.endAll(
+                of: Sample.account(1), but: made[0].session.id, reason: .revoked, now: start)
+            #expect(Set(ended) == Set(made[1...3].map(\.session.id)))
+            for one in made[1...] { #expect(try await store.look(one.ticket, at: start).reason == .revoked) }
+            #expect(try await store.look(made[0].ticket, at: start).session != nil)
+            #expect(try await store.look(stranger, at: start).session != nil)
+            #expect(
+                try await store.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
+                    == [made[0].session.id])
+            #expect(try await store.look(made[0].ticket, at: start).reason == .revoked)
+            #expect(!kind.counts || store.count == 1)
+        }
+    }
+
+    @Test("replaces throttle states only over the state that is known", arguments: StoreUnderTest.all)
+    func throttle(kind: StoreUnderTest) async throws {
+        try await kind.run { try await ThrottleContract(now: start).check($0, $0) }
+    }
+
+    @Test("lets one of a hundred who replace one throttle state at once", arguments: StoreUnderTest.all)
+    func throttleRace(kind: StoreUnderTest) async throws {
+        try await kind.run { try await ThrottleContract(now: start).race($0, $0) }
+    }
+
+    @Test("forgets throttle states after their time", arguments: StoreUnderTest.followingGivenTime)
+    func throttleExpires(kind: StoreUnderTest) async throws {
+        try await kind.run { store in
+            let key = ThrottleKey(.address, hash: 1)
+            let state = ThrottleState(count: 1, since: start, notBefore: start)
+            let minute = Duration.seconds(60)
+            _ = try await store.replaceThrottleState(key, nil, with: state, lifetime: minute, now: start)
+            #expect(try await store.throttleStates([key], now: start + .milliseconds(59_999)) == [state])
+            #expect(try await store.throttleStates([key], now: start + minute) == [nil])
+            #expect(try await store.replaceThrottleState(key, nil, with: state, lifetime: minute, now: start + minute))
+        }
+    }
+}

@@ -1,0 +1,304 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomSessions
+
+/// What every record store owes, whatever it keeps records in.
+@Suite("Every record store", .timeLimit(.minutes(1)))
+struct RecordStoreContractTests {
+    private let now = Sample.start
+
+    private func record(_ number: UInt64, account: UInt64 = 1, version: UInt64 = 1) -> SessionRecord {
+        SessionRecord(
+            key: SessionKey(number << 32 | 0xabcd, number, ~number, number &* 3), account: account, createdAt: now,
+            expiresAt: now + .seconds(3_600), lastUsedAt: now, version: version,
+            contents: (0..<200).map { UInt8(truncatingIfNeeded: $0 &+ Int(number)) }, client: [0, 1, 255, 13, 10, 0])
+    }
+
+    private var later: Timestamp { now + .seconds(1_200) }
+
+    private func insert(_ record: SessionRecord, _ store: any SessionRecordStore) async throws {
+        #expect(try await store.insert(record, keepUntil: later, now: now))
+    }
+
+    private func held(_ attempt: LeaseAttempt) throws -> UInt64 {
+        guard case .held(let lease) = attempt else { throw NotHeld() }
+        return lease.fence
+    }
+
+    private struct NotHeld: Error {}
+
+    @Test("gives back what it was given, and counts it", arguments: RecordsUnderTest.all)
+    func roundTrip(kind: RecordsUnderTest) async throws {
+        try await kind.run { store in
+            let records = [record(1), record(2), record(0xffff_ffff)]
+            for record in records { try await insert(record, store) }
+            for record in records { #expect(try await store.read(record.key.id, now: now) == .record(record)) }
+            #expect(try await store.read(SessionID(77), now: now) == .none)
+            #expect(!kind.counts || store.count == 3)
+        }
+    }
+
+    @Test("keeps large and empty contents", arguments: RecordsUnderTest.all)
+    func sizes(kind: RecordsUnderTest) async throws {
+        try await kind.run { store in
+            for (number, count) in [(1, 0), (2, 1), (3, 100_000)] as [(UInt64, Int)] {
+                var record = record(number)
+                record.contents = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+                record.client = []
+                try await insert(record, store)
+                #expect(try await store.read(record.key.id, now: now) == .record(record))
+            }
+        }
+    }
+
+    @Test("takes no second record of the same name", arguments: RecordsUnderTest.all)
+    func nameTaken(kind: RecordsUnderTest) async throws {
+        try await kind.run { store in
+            try await insert(record(1), store)
+            var other = record(1)
+            other.key = SessionKey(other.key.word0, 9, 9, 9)
+            #expect(try await !store.insert(other, keepUntil: later, now: now))
+            #expect(try await store.read(other.key.id, now: now) == .record(record(1)))
+        }
+    }
+
+    @Test("replaces the version before only", arguments: RecordsUnderTest.all)
+    func versions(kind: RecordsUnderTest) async throws {
+        try await kind.run { store in
+            try await insert(record(1), store)
+            var next = record(1, account: 5, version: 2)
+            next.contents = [1, 2, 3]
+            next.expiresAt = now + .seconds(60)
+            #expect(try await store.replace(record(1, version: 3), fence: nil, now: now) == .changed)
+            #expect(try await store.replace(record(1, version: 1), fence: nil, now: now) == .changed)
+            #expect(try await store.replace(next, fence: nil, now: now) == .done)
+            #expect(try await store.replace(next, fence: nil, now: now) == .changed)
+            #expect(try await store.read(next.key.id, now: now) == .record(next))
+            #expect(try await store.replace(record(2, version: 2), fence: nil, now: now) == .gone)
+            #expect(try await store.records(of: 5, now: now) == [next])
+            #expect(try await store.records(of: 1, now: now).isEmpty)
+        }
+    }
+
+    @Test("replaces under the latest lease only, and without one only where there is none", arguments: RecordsUnderTest.all)
+    func fences(kind: RecordsUnderTest) async throws {
+        try await kind.run { store in
+            let id = record(1).key.id
+            try await insert(record(1), store)
+            let first = try held(await store.lease(id, for: .seconds(30), now: now))
+            #expect(first == 1)
+            #expect(try await store.lease(id, for: .seconds(30), now: now) == .taken)
+            #expect(try await store.replace(record(1, version: 2), fence: nil, now: now) == .fenced)
+            #expect(try await store.replace(record(1, version: 2), fence: first + 1, now: now) == .fenced)
+            try await store.release(id, fence: first)
+            let second = try held(await store.lease(id, for: .seconds(30), now: now))
+            #expect(second > first)
+            #expect(try await store.replace(record(1, version: 2), fence: first, now: now) == .fenced)
+            #expect(try await store.replace(record(1, version: 3), fence: second, now: now) == .changed)
+            #expect(try await store.replace(record(1, version: 2), fence: second, now: now) == .done)
+            try await store.release(id, fence: first)
+            #expect(try await store.lease(id, for: .seconds(30), now: now) == .taken)
+            try await store.release(id, fence: second)
+            #expect(try await store.replace(record(1, version: 3), fence: nil, now: now) == .done)
+        }
+    }
+
+    @Test("lets a lease run out, and its holder save until there is another", arguments: RecordsUnderTest.followingGivenTime)
+    func leaseRunsOut(kind: RecordsUnderTest) async throws {
+        try await kind.run { store in
+            let id = record(1).key.id
+            try await insert(record(1), store)
+            let first = try held(await store.lease(id, for: .seconds(30), now: now))
+            #expect(try await store.lease(id, for: .seconds(30), now: now + .milliseconds(29_999)) == .taken)
+            let end = now + .seconds(30)
+            #expect(try await store.replace(record(1, version: 2), fence: first, now: end) == .done)
+            let second = try held(await store.lease(id, for: .seconds(30), now: end))
+            #expect(second > first)
+            #expect(try await store.replace(record(1, version: 3), fence: first, now: end) == .fenced)
+        }
+    }
+
+    @Test("gives no lease on what is not there", arguments: RecordsUnderTest.all)
+    func leaseOnNothing(kind: RecordsUnderTest) async throws {
+        try await kind.run { store in
+            #expect(try await store.lease(SessionID(9), for: .seconds(30), now: now) == .gone)
+            try await store.release(SessionID(9), fence: 1)
+        }
+    }
+
+    @Test("gives one lease to a hundred who ask two stores at once", arguments: RecordsUnderTest.all)
+    func oneHolder(kind: RecordsUnderTest) async throws {
+        try await kind.runTwo { one, other in
+            let id = record(1).key.id
+            try await insert(record(1), one)
+            let now = now
+            let holders = try await withThrowingTaskGroup(of: Bool.self) { group in
+                for index in 0..<100 {
+                    group.addTask {
+                        let store = index % 2 == 0 ? one : other
+                        if case .held = try await store.lease(id, for: .seconds(30), now: now) { return true }
+                        return false
+                    }
+                }
+                return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+            }
+            #expect(holders == 1)
+        }
+    }
+
+    @Test("removes, tells why for a while, and once only", arguments: RecordsUnderTest.all)
+    func remove(kind: RecordsUnderTest) async throws {
+        try await kind.run { store in
+            for (number, reason) in SessionEndReason.allCases.enumerated() {
+                let record = record(UInt64(number) + 1)
+                try await insert(record, store)
+                #expect(
+                    try await store.remove(record.key.id, reason: reason, condition: nil, now: now) == .removed(record))
+                #expect(try await store.read(record.key.id, now: now) == .ended(reason))
+                #expect(try await store.remove(record.key.id, reason: .revoked, condition: nil, now: now) == .gone)
+                #expect(try await store.read(record.key.id, now: now) == .ended(reason))
+                #expect(try await store.lease(record.key.id, for: .seconds(1), now: now) == .gone)
+                var next = record
+                next.version = 2
+                #expect(try await store.replace(next, fence: nil, now: now) == .gone)
+            }
+            #expect(!kind.counts || store.count == 0)
+            #expect(try await store.records(of: 1, now: now).isEmpty)
+        }
+    }
+
+    @Test("forgets after a while why a record was removed", arguments: RecordsUnderTest.followingGivenTime)
+    func forgetsReasons(kind: RecordsUnderTest) async throws {
+        try await kind.run { store in
+            let id = record(1).key.id
+            try await insert(record(1), store)
+            _ = try await store.remove(id, reason: .signedOut, condition: nil, now: now)
+            #expect(try await store.read(id, now: now + .seconds(299)) == .ended(.signedOut))
+            #expect(try await store.read(id, now: now + .seconds(300)) == .none)
+        }
+    }
+
+    @Test("removes on a condition only if version and fence are those", arguments: RecordsUnderTest.all)
+    func conditionalRemoval(kind: RecordsUnderTest) async throws {
+        try await kind.run { store in
+            let id = record(1).key.id
+            try await insert(record(1), store)
+            let fence = try held(await store.lease(id, for: .seconds(30), now: now))
+            let changed: [(version: UInt64, fence: UInt64)] = [(2, fence), (1, fence + 1), (0, 0)]
+            for condition in changed {
+                #expect(
+                    try await store.remove(id, reason: .refreshRejected, condition: condition, now: now) == .changed)
+            }
+            #expect(
+                try await store.remove(id, reason: .refreshRejected, condition: (1, fence), now: now)
+                    == .removed(record(1)))
+            #expect(
+                try await store.remove(id, reason: .refreshRejected, condition: (1, fence), now: now) == .gone)
+        }
+    }
+
+    @Test("notes uses: the latest stays, nothing comes back, and a change keeps it", arguments: RecordsUnderTest.all)
+    func touches(kind: RecordsUnderTest) async throws {
+        try await kind.run { store in
+            let one = record(1)
+            try await insert(one, store)
+            func touch(_ id: SessionID, _ seconds: Int64) -> RecordTouch {
+                RecordTouch(id: id, lastUsedAt: now + .seconds(seconds), keepUntil: later + .seconds(seconds))
+            }
+            try await store.touch([])
+            try await store.touch([touch(one.key.id, 60), touch(SessionID(99), 60)])
+            try await store.touch([touch(one.key.id, 30)])
+            var expected = one
+            expected.lastUsedAt = now + .seconds(60)
+            #expect(try await store.read(one.key.id, now: now) == .record(expected))
+            #expect(try await store.read(SessionID(99), now: now) == .none)
+            #expect(try await store.replace(record(1, version: 2), fence: nil, now: now) == .done)
+            expected.version = 2
+            #expect(try await store.read(one.key.id, now: now) == .record(expected))
+            _ = try await store.remove(one.key.id, reason: .signedOut, condition: nil, now: now)
+            try await store.touch([touch(one.key.id, 90)])
+            #expect(try await store.read(one.key.id, now: now) == .ended(.signedOut))
+        }
+    }
+
+    @Test("writes many uses at once", arguments: RecordsUnderTest.all)
+    func manyTouches(kind: RecordsUnderTest) async throws {
+        try await kind.run { store in
+            let records = (1...600).map { record(UInt64($0)) }
+            for record in records { try await insert(record, store) }
+            try await store.touch(
+                records.map { RecordTouch(id: $0.key.id, lastUsedAt: now + .seconds(60), keepUntil: later) })
+            for known in try await store.records(of: 1, now: now) {
+                #expect(known.lastUsedAt == now + .seconds(60))
+            }
+            #expect(try await store.records(of: 1, now: now).count == 600)
+        }
+    }
+
+    @Test("lists the records of an account, all of them and no others", arguments: RecordsUnderTest.all)
+    func accounts(kind: RecordsUnderTest) async throws {
+        try await kind.run { store in
+            for number in 1...5 { try await insert(record(UInt64(number), account: 7), store) }
+            try await insert(record(6, account: .max), store)
+            try await insert(record(7, account: 0), store)
+            let found = try await store.records(of: 7, now: now)
+            #expect(Set(found.map(\.key)) == Set((1...5).map { record($0).key }))
+            #expect(try await store.records(of: .max, now: now) == [record(6, account: .max)])
+            #expect(try await store.records(of: 0, now: now) == [record(7, account: 0)])
+            #expect(try await store.records(of: 8, now: now).isEmpty)
+        }
+    }
+
+    @Test("is one and the same for two stores over one place", arguments: RecordsUnderTest.all)
+    func replicas(kind: RecordsUnderTest) async throws {
+        try await kind.runTwo { one, other in
+            try await insert(record(1), one)
+            #expect(try await other.read(record(1).key.id, now: now) == .record(record(1)))
+            let fence = try held(await other.lease(record(1).key.id, for: .seconds(30), now: now))
+            #expect(try await one.lease(record(1).key.id, for: .seconds(30), now: now) == .taken)
+            #expect(try await one.replace(record(1, version: 2), fence: fence, now: now) == .done)
+            #expect(try await other.replace(record(1, version: 2), fence: fence, now: now) == .changed)
+            #expect(try await other.records(of: 1, now: now).map(\.version) == [2])
+        }
+    }
+
+    @Test("tells a replica that has read a record when another changes or ends it", arguments: RecordsUnderTest.all)
+    func tellsOthers(kind: RecordsUnderTest) async throws {
+        try await kind.runTwo { one, other in
+            let log = ChangeLog()
+            let running = Task { await other.run(log, idleTimeout: .seconds(900)) }
+            defer { running.cancel() }
+            await log.waitForLink()
+            let id = record(1).key.id
+            try await insert(record(1), one)
+            _ = try await other.read(id, now: now)
+            #expect(try await one.replace(record(1, version: 2), fence: nil, now: now) == .done)
+            await log.waitForChange(of: id)
+            guard case .record(let changed) = try await other.read(id, now: now) else {
+                Issue.record("the record is gone")
+                return
+            }
+            #expect(changed.version == 2)
+            _ = try await one.remove(id, reason: .revoked, condition: nil, now: now)
+            await log.waitForChange(of: id)
+            #expect(try await other.read(id, now: now) == .ended(.revoked))
+            running.cancel()
+            await running.value
+        }
+    }
+
+    @Test("replaces throttle states only over the state that is known", arguments: RecordsUnderTest.all)
+    func throttle(kind: RecordsUnderTest) async throws {
+        try await kind.runTwo { one, other in
+            try await ThrottleContract(now: now).check(one, other)
+        }
+    }
+
+    @Test("lets one of a hundred who replace one throttle state at once", arguments: RecordsUnderTest.all)
+    func throttleRace(kind: RecordsUnderTest) async throws {
+        try await kind.runTwo { one, other in
+            try await ThrottleContract(now: now).race(one, other)
+        }
+    }
+}

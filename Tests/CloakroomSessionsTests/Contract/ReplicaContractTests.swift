@@ -1,0 +1,93 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomSessions
+
+/// What every store owes that replicas share.
+@Suite("Every session store that replicas share", .timeLimit(.minutes(1)))
+struct ReplicaContractTests {
+    private let start = Sample.start
+
+    @Test("finds on one replica what was made on another", arguments: StoreUnderTest.shared)
+    func found(kind: StoreUnderTest) async throws {
+        try await kind.runTwo { one, other in
+            let (ticket, made) = try await one.create(Sample.new(5), now: start)
+            let session = try #require(try await other.look(ticket, at: start).session)
+            #expect(session.key == made.key)
+            #expect(session.tokens == Sample.tokens(5))
+            #expect(session.user == Sample.user(5))
+            #expect(session.client == Sample.client)
+            #expect(try await other.sessions(of: Sample.account(5), now: start) == [made.summary])
+        }
+    }
+
+    @Test("has a session at hand once it was loaded, and takes it away when another replica ends it",
+        arguments: StoreUnderTest.shared)
+    func endsEverywhere(kind: StoreUnderTest) async throws {
+        try await kind.runTwo { one, other in
+            let (ticket, _) = try await one.create(Sample.new(), now: start)
+            #expect(try await other.load(ticket, now: start).session != nil)
+            #expect(other.find(ticket, now: start, slides: false).session != nil)
+            #expect(try await one.end(ticket, reason: .signedOut, now: start) != nil)
+            await untilTrue { other.find(ticket, now: start, slides: false).session == nil }
+            #expect(try await other.look(ticket, at: start).reason == .revoked)
+        }
+    }
+
+    @Test("Rule 24: ends the sessions of an account on all replicas", arguments: StoreUnderTest.shared)
+    func endsAllEverywhere(kind: StoreUnderTest) async throws {
+        try await kind.runTwo { one, other in
+            let (mine, session) = try await one.create(Sample.new(1), now: start)
+            let (elsewhere, _) = try await other.create(Sample.new(1), now: start)
+            #expect(try await other.look(elsewhere, at: start).session != nil)
+            let ended = try await one.endAll(of: Sample.account(1), but: session.id, reason: .revoked, now: start)
+            #expect(ended.count == 1)
+            await untilTrue { other.find(elsewhere, now: start, slides: false).session == nil }
+            #expect(try await other.look(elsewhere, at: start).reason == .revoked)
+            #expect(try await other.look(mine, at: start).session != nil)
+        }
+    }
+
+    @Test("shows renewed tokens on the other replica", arguments: StoreUnderTest.shared)
+    func renewsEverywhere(kind: StoreUnderTest) async throws {
+        try await kind.runTwo { one, other in
+            let (ticket, session) = try await one.create(Sample.new(), now: start)
+            #expect(try await other.load(ticket, now: start).session?.version == 1)
+            let lease = try #require(try await one.lease(session.key, for: .seconds(30), now: start).lease)
+            #expect(try await other.lease(session.key, for: .seconds(30), now: start) == .taken)
+            let renewal = SessionRenewal(tokens: Sample.tokens(9))
+            let saved = try await one.save(renewal, ticket: ticket, over: session, under: lease, now: start)
+            #expect(saved.session?.version == 2)
+            #expect(try await other.reload(ticket, now: start).session?.tokens == Sample.tokens(9))
+            await untilTrue { other.find(ticket, now: start, slides: false).session?.version != 1 }
+            #expect(try await other.look(ticket, at: start).session?.tokens == Sample.tokens(9))
+        }
+    }
+
+    @Test("counts what is used on one replica as used on the other", arguments: StoreUnderTest.shared)
+    func usesCountEverywhere(kind: StoreUnderTest) async throws {
+        try await kind.runTwo { one, other in
+            let (ticket, _) = try await one.create(Sample.new(), now: start)
+            #expect(try await other.load(ticket, now: start).session != nil)
+            let used = start + .seconds(800)
+            #expect(try await one.look(ticket, at: used).session != nil)
+            // The use is written within a second or so.
+            await untilTrue {
+                try? await other.sessions(of: Sample.account(), now: used).first?.lastUsedAt == used
+            }
+            #expect(try await other.look(ticket, at: start + .seconds(1_000)).session != nil)
+        }
+    }
+
+    @Test("keeps sessions that were made before a replica began", arguments: StoreUnderTest.shared)
+    func outlivesReplicas(kind: StoreUnderTest) async throws {
+        let place = try await kind.make(Sample.plan)
+        let (ticket, _) = try await place.store().create(Sample.new(3), now: start)
+        try await RunningStore.with(try await place.store()) { store in
+            let lookup = try await store.look(ticket, at: start)
+            #expect(lookup.session?.user == Sample.user(3))
+            await untilTrue { !kind.counts || store.count == 1 }
+        }
+        await place.tearDown()
+    }
+}

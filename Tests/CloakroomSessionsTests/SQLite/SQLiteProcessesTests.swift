@@ -1,0 +1,146 @@
+import CloakroomCore
+import Foundation
+import Testing
+
+@testable import CloakroomSessions
+
+/// Two gateways on one file, as while one hands over to the next.
+@Suite("Two processes on one SQLite file", .timeLimit(.minutes(2)))
+struct SQLiteProcessesTests {
+    private let start = SampleRecord.start
+
+    @Test("Rule 16: never hold the lease on one session both")
+    func leases() async throws {
+        let folder = try SQLiteTestFolder()
+        let stores = [folder.store(), folder.store()]
+        let id = SampleRecord.record(1).key.id
+        _ = try await stores[0].insert(SampleRecord.record(1))
+        let attempts = try await withThrowingTaskGroup(of: LeaseAttempt.self) { group in
+            for number in 0..<100 {
+                group.addTask { try await stores[number % 2].lease(id, for: .seconds(15), now: start) }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(attempts.count { $0 == .held(RenewalLease(fence: 1)) } == 1)
+        #expect(attempts.count { $0 == .taken } == 99)
+        let later = start + .seconds(15)
+        #expect(try await stores[1].lease(id, for: .seconds(15), now: later) == .held(RenewalLease(fence: 2)))
+        // The first holder comes too late with anything.
+        try await stores[0].release(id, fence: 1)
+        #expect(try await stores[0].lease(id, for: .seconds(15), now: later) == .taken)
+        let next = SampleRecord.record(1, version: 2)
+        #expect(try await stores[0].replace(next, fence: 1, now: later) == .fenced)
+        #expect(try await stores[0].replace(next, fence: nil, now: later) == .fenced)
+        #expect(try await stores[1].replace(next, fence: 2, now: later) == .done)
+        try await stores[1].release(id, fence: 2)
+        #expect(try await stores[0].replace(next, fence: nil, now: later) == .changed)
+    }
+
+    @Test("save one of a hundred changes of the same version")
+    func compareAndSet() async throws {
+        let folder = try SQLiteTestFolder()
+        let stores = [folder.store(), folder.store()]
+        _ = try await stores[0].insert(SampleRecord.record(1))
+        let next = SampleRecord.record(1, version: 2)
+        let changes = try await withThrowingTaskGroup(of: RecordChange.self) { group in
+            for number in 0..<100 {
+                group.addTask { try await stores[number % 2].replace(next, fence: nil, now: start) }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(changes.count { $0 == .done } == 1)
+        #expect(changes.count { $0 == .changed } == 99)
+    }
+
+    @Test("Rule 24: tell each other what they change and end, and do not hear of their own")
+    func changesAreTold() async throws {
+        let folder = try SQLiteTestFolder()
+        let (first, second) = (folder.store(), folder.store())
+        let records = (0..<4).map { SampleRecord.record(UInt64($0)) }
+        for record in records { _ = try await first.insert(record) }
+        try await first.whileRunning { spy in
+            #expect(try await first.replace(SampleRecord.record(0, version: 2), fence: nil, now: start) == .done)
+            _ = try await first.remove(records[1].key.id, reason: .signedOut, condition: nil, now: start)
+            #expect(try await second.replace(SampleRecord.record(2, version: 2), fence: nil, now: start) == .done)
+            await spy.wait(for: .changed(records[2].key.id))
+            _ = try await second.remove(records[3].key.id, reason: .revoked, condition: nil, now: start)
+            await spy.wait(for: .changed(records[3].key.id))
+            #expect(
+                spy.events == [.link(true), .changed(records[2].key.id), .changed(records[3].key.id)])
+            #expect(first.count == 2)
+        }
+    }
+
+    @Test("tell that all may have changed where single changes are not known any more")
+    func missedChanges() async throws {
+        let folder = try SQLiteTestFolder()
+        let store = folder.store()
+        _ = try await store.insert(SampleRecord.record(1))
+        try await store.whileRunning { spy in
+            // One transaction: a change that is cleared away before anybody looks.
+            try folder.execute(
+                """
+                BEGIN; INSERT INTO change (id, process, at) VALUES (1, 2, 3), (4, 5, 6);
+                DELETE FROM change WHERE id = 1; COMMIT
+                """)
+            await spy.wait(for: .all)
+            try folder.execute("INSERT INTO change (id, process, at) VALUES (9, 2, 3)")
+            await spy.wait(for: .changed(SessionID(9)))
+        }
+    }
+
+    @Test("share what the throttle counts, and never count over each other")
+    func throttle() async throws {
+        let folder = try SQLiteTestFolder()
+        let stores = [folder.store(), folder.store()]
+        let key = ThrottleKey(.account, hash: .max)
+        _ = try await stores[1].throttleStates([key], now: start)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<20 {
+                group.addTask {
+                    var isKept = false
+                    while !isKept {
+                        let old = try await stores[number % 2].throttleStates([key], now: start)[0]
+                        let new = ThrottleState(count: (old?.count ?? 0) + 1, since: start, notBefore: start)
+                        isKept = try await stores[number % 2].replaceThrottleState(
+                            key, old, with: new, lifetime: .seconds(60), now: start)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let other = ThrottleKey(.address, hash: .max)
+        #expect(try await stores[0].throttleStates([other, key], now: start).map { $0?.count } == [nil, 20])
+        #expect(try await stores[0].throttleStates([key], now: start + .seconds(60)) == [nil])
+    }
+
+    @Test("count each expired session once between them")
+    func clearing() async throws {
+        let folder = try SQLiteTestFolder(now: SampleRecord.end)
+        let stores = [folder.store(), folder.store()]
+        for number in 0..<1_200 {
+            var record = SampleRecord.record(UInt64(number), size: 8)
+            // Used until the end, so that it is the absolute timeout that ended it.
+            if number < 200 { record.lastUsedAt = SampleRecord.end }
+            _ = try await stores[0].insert(record)
+        }
+        let living = SampleRecord.record(5_000)
+        _ = try await stores[0].insert(living, keepUntil: SampleRecord.end + .milliseconds(1), now: start)
+        try await stores[0].whileRunning { first in
+            try await stores[1].whileRunning { second in
+                while stores[0].count > 1 || stores[1].count > 1 { await Task.yield() }
+                // The last batch is counted after it is gone.
+                while expired([first, second]) != [1_000, 200] { await Task.yield() }
+                #expect(expired([first, second]) == [1_000, 200])
+            }
+        }
+        #expect(try await stores[1].read(living) == .record(living))
+    }
+
+    private func expired(_ spies: [ChangeSpy]) -> [Int] {
+        spies.flatMap(\.events).reduce(into: [0, 0]) { sum, event in
+            guard case .expired(let idle, let absolute) = event else { return }
+            sum = [sum[0] + idle, sum[1] + absolute]
+        }
+    }
+}

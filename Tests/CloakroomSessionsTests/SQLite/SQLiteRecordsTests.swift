@@ -1,0 +1,131 @@
+import CloakroomCore
+import Foundation
+import Testing
+
+@testable import CloakroomSessions
+
+/// What is particular to keeping records in a file; the rest is in the contract of all stores.
+@Suite("SQLite records", .timeLimit(.minutes(2)))
+struct SQLiteRecordsTests {
+    private let start = SampleRecord.start
+
+    @Test("come back from the file as they went in")
+    func roundTrip() async throws {
+        let folder = try SQLiteTestFolder()
+        let store = folder.store()
+        var record = SampleRecord.record(.max, account: .max, version: 1 << 63)
+        record.client = []
+        #expect(try await store.insert(record))
+        #expect(try await store.insert(record) == false)
+        #expect(try await store.read(record) == .record(record))
+        #expect(try await store.records(of: .max, now: start) == [record])
+        #expect(store.count == 1)
+    }
+
+    @Test("are there for a second process while the first has the file open")
+    func secondProcess() async throws {
+        let folder = try SQLiteTestFolder()
+        let (first, second) = (folder.store(), folder.store())
+        for number in 0..<100 {
+            #expect(try await first.insert(SampleRecord.record(UInt64(number))))
+            #expect(try await second.read(SampleRecord.record(UInt64(number))) != .none)
+        }
+        #expect(try await second.insert(SampleRecord.record(1_000)))
+        #expect(second.count == 101)
+    }
+
+    @Test("that were acknowledged are there after a crash, and no others")
+    func crash() async throws {
+        let folder = try SQLiteTestFolder()
+        let store = folder.store()
+        try await insert(0..<500, into: store)
+        // What is in the files at this moment is what a process leaves that is killed now.
+        let copy = folder.path + "/copy.sqlite"
+        for suffix in ["", "-wal"] {
+            try FileManager.default.copyItem(atPath: folder.file + suffix, toPath: copy + suffix)
+        }
+        try await insert(500..<1_000, into: store)
+        let survivor = folder.store(copy)
+        for number in 0..<1_000 {
+            let record = SampleRecord.record(UInt64(number))
+            #expect(try await survivor.read(record) == (number < 500 ? .record(record) : .none))
+        }
+        #expect(try await survivor.insert(SampleRecord.record(2_000)))
+        #expect(survivor.count == 501)
+        #expect(store.count == 1_000)
+    }
+
+    @Test("go on after the store was let go of and made anew")
+    func reopening() async throws {
+        let folder = try SQLiteTestFolder()
+        let record = SampleRecord.record(1)
+        _ = try await folder.store().insert(record)
+        let store = folder.store()
+        #expect(try await store.read(record) == .record(record))
+        try await store.whileRunning { _ in
+            _ = try await store.insert(SampleRecord.record(2))
+            #expect(store.count == 2)
+        }
+    }
+
+    @Test("are saved by a caller that is cancelled meanwhile")
+    func cancelled() async throws {
+        let folder = try SQLiteTestFolder()
+        let store = folder.store()
+        let record = SampleRecord.record(1)
+        let (gate, opener) = AsyncStream<Void>.makeStream()
+        let saving = Task {
+            for await _ in gate {}
+            #expect(Task.isCancelled)
+            return try await store.insert(record)
+        }
+        saving.cancel()
+        opener.finish()
+        #expect(try await saving.value)
+        #expect(try await store.read(record) == .record(record))
+    }
+
+    @Test("do not make the log beside the file grow without end", .timeLimit(.minutes(1)))
+    func logIsWrittenBack() async throws {
+        let folder = try SQLiteTestFolder()
+        let store = folder.store()
+        try await store.whileRunning { _ in
+            // A commit that does not make the log longer writes over what is in the file itself already.
+            var (before, after) = (0, 1)
+            while before != after {
+                before = try size(of: folder.file + "-wal")
+                #expect(try await store.insert(SampleRecord.record(.random(in: 0 ... .max), size: 2_000)))
+                after = try size(of: folder.file + "-wal")
+            }
+            #expect(after < 32 << 20)
+            #expect(try size(of: folder.file) > 40_000)
+        }
+    }
+
+    private func size(of file: String) throws -> Int {
+        (try FileManager.default.attributesOfItem(atPath: file)[.size] as? NSNumber)?.intValue ?? 0
+    }
+
+    @Test("keep a reason for 300 s after they ended, and then no trace")
+    func tombstones() async throws {
+        let folder = try SQLiteTestFolder()
+        let store = folder.store()
+        let record = SampleRecord.record(1)
+        _ = try await store.insert(record)
+        #expect(
+            try await store.remove(record.key.id, reason: .refreshRejected, condition: (1, 0), now: start)
+                == .removed(record))
+        #expect(try await store.read(record.key.id, now: start + .seconds(299)) == .ended(.refreshRejected))
+        #expect(try await store.read(record.key.id, now: start + .seconds(300)) == .none)
+        #expect(try await store.remove(record.key.id, reason: .revoked, condition: nil, now: start) == .gone)
+    }
+
+    private func insert(_ numbers: Range<Int>, into store: SQLiteRecords) async throws {
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            for number in numbers {
+                group.addTask { try await store.insert(SampleRecord.record(UInt64(number))) }
+            }
+            for try await isNew in group { #expect(isNew) }
+        }
+    }
+}

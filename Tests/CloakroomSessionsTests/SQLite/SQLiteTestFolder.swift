@@ -1,0 +1,67 @@
+import CloakroomCore
+import Foundation
+import GRDB
+import Logging
+
+@testable import CloakroomSessions
+
+/// A folder for one test, gone with it.
+final class SQLiteTestFolder: Sendable {
+    let path: String
+    let log = LogLines()
+    let now: @Sendable () -> Timestamp
+
+    init(now: Timestamp = SampleRecord.start) throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("cloakroom-\(UUID())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        path = folder.path
+        self.now = { now }
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
+    var file: String { path + "/sessions.sqlite" }
+
+    /// One more process, as it were: it shares nothing with others but the file.
+    func store(_ file: String? = nil) -> SQLiteRecords {
+        SQLiteRecords(path: file ?? self.file, logger: log.logger, now: now)
+    }
+
+    /// Writes to the file behind the stores' backs.
+    func execute(_ sql: String) throws {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        let queue = try DatabaseQueue(path: file, configuration: configuration)
+        try queue.writeWithoutTransaction { try $0.execute(sql: sql) }
+        try queue.close()
+    }
+
+    func permissions(_ file: String) throws -> Int? {
+        (try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? NSNumber)?.intValue
+    }
+}
+
+/// Records told apart by a number.
+enum SampleRecord {
+    static let start = Timestamp(seconds: 1_700_000_000)
+    static let end = start + .seconds(3_600)
+
+    static func record(_ number: UInt64, account: UInt64 = 7, version: UInt64 = 1, size: Int = 64) -> SessionRecord {
+        SessionRecord(
+            key: SessionKey(number &* 0x9e37_79b9_7f4a_7c15, number, .max, 0), account: account, createdAt: start,
+            expiresAt: end, lastUsedAt: start, version: version,
+            contents: Array(repeating: UInt8(truncatingIfNeeded: number), count: size), client: [1, 2, 3])
+    }
+}
+
+extension SQLiteRecords {
+    func insert(_ record: SessionRecord) async throws -> Bool {
+        try await insert(record, keepUntil: SampleRecord.end, now: SampleRecord.start)
+    }
+
+    func read(_ record: SessionRecord) async throws -> RecordLookup {
+        try await read(record.key.id, now: SampleRecord.start)
+    }
+}

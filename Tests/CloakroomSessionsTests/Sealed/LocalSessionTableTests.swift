@@ -1,0 +1,126 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The table of opened sessions")
+struct LocalSessionTableTests {
+    private func session(_ number: UInt64, last: UInt64 = 0) -> Session {
+        // Spread as digests are: shards go by the low bits.
+        let key = SessionKey(number &* 0x9e37_79b9_7f4a_7c15, number, number, last)
+        return Session(
+            key: key, user: Sample.user(), tokens: Sample.tokens(), createdAt: Sample.start,
+            expiresAt: Sample.start + .seconds(60), lastUsedAt: Sample.start)
+    }
+
+    private func table(_ capacity: Int = 1_000) -> LocalSessionTable {
+        let table = LocalSessionTable(capacity: capacity)
+        table.linkChanged(isUp: true)
+        return table
+    }
+
+    private func put(_ session: Session, _ table: LocalSessionTable) {
+        table.finish(table.begin(session.key), with: session)
+    }
+
+    @Test("gives back what was put in, by the whole key")
+    func wholeKey() {
+        let table = table()
+        let session = session(1)
+        put(session, table)
+        #expect(table.session(session.key) === session)
+        #expect(table.session(self.session(1, last: 1).key) == nil)
+        #expect(table.session(self.session(2).key) == nil)
+        #expect(table.count == 1)
+    }
+
+    @Test("never holds more than its bound, and spares what is asked for", arguments: [1, 2, 7, 64, 100, 1_000])
+    func bounded(capacity: Int) {
+        let table = table(capacity)
+        for number in 1...5_000 as ClosedRange<UInt64> {
+            put(session(number), table)
+            #expect(table.count <= capacity)
+        }
+        #expect(table.count > capacity / 2)
+    }
+
+    @Test("lets that make way which nobody asks for")
+    func secondChance() {
+        let table = table(1_000)
+        let wanted = session(1)
+        put(wanted, table)
+        for number in 2...5_000 as ClosedRange<UInt64> {
+            #expect(table.session(wanted.key) === wanted)
+            put(session(number), table)
+        }
+    }
+
+    @Test("does not take in what a change has overtaken while it was being read")
+    func loadRace() {
+        let table = table()
+        let session = session(1)
+        for change in [
+            { table.changed(session.id) }, { table.allChanged() }, { table.linkChanged(isUp: true) },
+            { _ = table.begin(session.key) },
+        ] as [() -> Void] {
+            let read = table.begin(session.key)
+            change()
+            table.finish(read, with: session)
+            #expect(table.session(session.key) == nil)
+        }
+        let read = table.begin(session.key)
+        table.changed(self.session(2).id)
+        table.finish(read, with: session)
+        #expect(table.session(session.key) === session)
+    }
+
+    @Test("is not trusted without the link, and is empty when the link is back")
+    func trust() {
+        let table = LocalSessionTable(capacity: 10)
+        let session = session(1)
+        put(session, table)
+        #expect(!table.isTrusted)
+        #expect(table.session(session.key) == nil)
+        table.linkChanged(isUp: true)
+        #expect(table.session(session.key) == nil)
+        put(session, table)
+        #expect(table.session(session.key) != nil)
+        let read = table.begin(self.session(2).key)
+        table.linkChanged(isUp: false)
+        #expect(table.session(session.key) == nil)
+        table.linkChanged(isUp: true)
+        table.finish(read, with: self.session(2))
+        #expect(table.count == 0)
+    }
+
+    @Test("forgets a session that was changed, and uses its place again")
+    func changed() {
+        let table = table(1)
+        for number in 1...10 as ClosedRange<UInt64> {
+            put(session(number), table)
+            #expect(table.session(session(number).key) != nil)
+            table.changed(session(number).id)
+            #expect(table.session(session(number).key) == nil)
+            #expect(table.count == 0)
+        }
+    }
+
+    @Test("keeps the later use when a session is read again")
+    func laterUse() {
+        let table = table()
+        let (old, new) = (session(1), session(1))
+        put(old, table)
+        old.touch(at: Sample.start + .seconds(50), granularity: .zero)
+        put(new, table)
+        #expect(table.session(new.key)?.lastUsedAt == Sample.start + .seconds(50))
+    }
+
+    @Test("notes uses of sessions that are not at hand, a bounded number, once each")
+    func uses() {
+        let table = table(1)
+        for number in 0..<10_000 as Range<UInt64> { table.noteUse(of: SessionID(number), at: Sample.start) }
+        let noted = (0..<10_000 as Range<UInt64>).count { table.takeUse(of: SessionID($0)) != nil }
+        #expect(noted == 1_024)
+        #expect(table.takeUse(of: SessionID(0)) == nil)
+    }
+}

@@ -1,0 +1,313 @@
+import CloakroomCore
+import Synchronization
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The store of sealed sessions", .timeLimit(.minutes(1)))
+struct SealedSessionStoreTests {
+    typealias Store = SealedSessionStore<InMemoryRecords>
+
+    /// Notes what the store tells.
+    private final class Told: Sendable {
+        let ended = Mutex<[SessionEndReason]>([])
+        let unreadable = Mutex<[SessionID]>([])
+        let created = Atomic<Int>(0)
+
+        var events: SessionEvents {
+            SessionEvents(
+                onCreated: { self.created.add(1, ordering: .relaxed) },
+                onEnded: { reason in self.ended.withLock { $0.append(reason) } },
+                onUnreadable: { id in self.unreadable.withLock { $0.append(id) } })
+        }
+    }
+
+    private let start = Sample.start
+    private let server = RecordServer()
+    private let records: InMemoryRecords
+    private let told = Told()
+
+    init() {
+        records = InMemoryRecords(server)
+    }
+
+    private func store(
+        _ records: InMemoryRecords? = nil, plan: SessionPlan = Sample.plan, secrets: GatewaySecrets = Sample.secrets
+    ) -> Store {
+        let store = SealedSessionStore(
+            records ?? self.records, plan: plan, secrets: secrets, events: told.events)
+        store.linkChanged(isUp: true)
+        return store
+    }
+
+    private func isUnknown(_ lookup: SessionLookup) -> Bool {
+        if case .unknown = lookup { true } else { false }
+    }
+
+    @Test("is available while its link stands, and cannot tell from the table alone while it does not")
+    func link() async throws {
+        let store = SealedSessionStore(records, plan: Sample.plan, secrets: Sample.secrets)
+        #expect(!store.isAvailable)
+        let (ticket, _) = try await store.create(Sample.new(), now: start)
+        #expect(try await store.load(ticket, now: start).session != nil)
+        #expect(isUnknown(store.find(ticket, now: start, slides: false)))
+        store.linkChanged(isUp: true)
+        #expect(store.isAvailable)
+        #expect(try await store.load(ticket, now: start).session != nil)
+        #expect(store.find(ticket, now: start, slides: false).session != nil)
+        store.linkChanged(isUp: false)
+        #expect(!store.isAvailable)
+        #expect(isUnknown(store.find(ticket, now: start, slides: false)))
+    }
+
+    @Test("throws where the records cannot be reached, and never says that there is no session")
+    func unavailable() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(), now: start)
+        records.set { $0.isUnavailable = true }
+        let failure = SessionStoreError(.unavailable)
+        await #expect(throws: failure) { try await store.load(ticket, now: start) }
+        await #expect(throws: failure) { try await store.reload(ticket, now: start) }
+        await #expect(throws: failure) { try await store.create(Sample.new(), now: start) }
+        await #expect(throws: failure) { try await store.end(ticket, reason: .signedOut, now: start) }
+        await #expect(throws: failure) { try await store.lease(session.key, for: .seconds(1), now: start) }
+        await #expect(throws: failure) { try await store.sessions(of: Sample.account(), now: start) }
+        await #expect(throws: failure) {
+            try await store.endAll(of: Sample.account(), but: nil, reason: .revoked, now: start)
+        }
+        records.set { $0.isUnavailable = false }
+        #expect(try await store.load(ticket, now: start).session != nil)
+        #expect(told.ended.withLock(\.isEmpty))
+    }
+
+    @Test("goes on with what is at hand and trusted while the records cannot be reached")
+    func goesOn() async throws {
+        let store = store()
+        let (ticket, _) = try await store.create(Sample.new(), now: start)
+        _ = try await store.load(ticket, now: start)
+        records.set { $0.isUnavailable = true }
+        #expect(store.find(ticket, now: start, slides: true).session != nil)
+        #expect(try await store.load(ticket, now: start).session != nil)
+    }
+
+    @Test("does not trust what is at hand after a write of which it is not known whether it was done")
+    func lostAnswer() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(), now: start)
+        _ = try await store.load(ticket, now: start)
+        records.set { $0.losesAnswers = true }
+        await #expect(throws: SessionStoreError(.unavailable)) {
+            try await store.end(session.id, of: nil, reason: .revoked, now: start)
+        }
+        #expect(isUnknown(store.find(ticket, now: start, slides: false)))
+        #expect(try await store.load(ticket, now: start).reason == .revoked)
+    }
+
+    @Test("reads a session once for a hundred who ask at once")
+    func oneRead() async throws {
+        let (ticket, _) = try await store().create(Sample.new(), now: start)
+        let store = store()
+        let gate = Gate()
+        records.set { $0.duringRead = { await gate.pass() } }
+        let before = server.readCount
+        let start = start
+        let found = try await withThrowingTaskGroup(of: Bool.self) { group in
+            for _ in 0..<100 { group.addTask { try await store.load(ticket, now: start).session != nil } }
+            await gate.waitForArrival()
+            gate.open()
+            return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        #expect(found == 100)
+        #expect(server.readCount == before + 1)
+    }
+
+    @Test("does not keep what it read if a change was told meanwhile")
+    func loadRace() async throws {
+        let (ticket, session) = try await store().create(Sample.new(), now: start)
+        let store = store()
+        records.set { $0.duringRead = { store.changed(session.id) } }
+        #expect(try await store.load(ticket, now: start).session != nil)
+        #expect(isUnknown(store.find(ticket, now: start, slides: false)))
+        records.set { $0.duringRead = nil }
+        #expect(try await store.load(ticket, now: start).session != nil)
+        #expect(store.find(ticket, now: start, slides: false).session != nil)
+    }
+
+    @Test("after an end no one is given what was being read before it")
+    func endDuringRead() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(), now: start)
+        let gate = Gate()
+        records.set { $0.duringRead = { await gate.pass() } }
+        let start = start
+        let slow = Task { try await store.load(ticket, now: start) }
+        await gate.waitForArrival()
+        records.set { $0.duringRead = nil }
+        #expect(try await store.end(session.id, of: nil, reason: .revoked, now: start))
+        // Who asks now does not join the read that began before.
+        #expect(try await store.load(ticket, now: start).reason == .revoked)
+        gate.open()
+        _ = try await slow.value
+        #expect(isUnknown(store.find(ticket, now: start, slides: false)))
+    }
+
+    @Test("takes a damaged record out, tells of it, and nothing else happens")
+    func damaged() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        let (other, _) = try await store.create(Sample.new(1), now: start)
+        server.damage(session.id) { $0.contents[20] ^= 1 }
+        #expect(try await store.look(ticket, at: start).reason == .noSession)
+        #expect(try await store.look(ticket, at: start).reason == .noSession)
+        #expect(told.unreadable.withLock { $0 } == [session.id])
+        #expect(told.ended.withLock { $0 } == [.unreadable])
+        #expect(server.record(session.id) == nil)
+        #expect(try await store.look(other, at: start).session != nil)
+        #expect(try await store.sessions(of: Sample.account(1), now: start).count == 1)
+    }
+
+    @Test("takes what is no record out, and tells of it")
+    func noRecord() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        server.makeForeign(session.id)
+        #expect(try await store.look(ticket, at: start).reason == .noSession)
+        #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
+        #expect(told.unreadable.withLock { $0 } == [session.id])
+    }
+
+    @Test("leaves a record alone that another gateway has a secret for, and tells of it once")
+    func foreignSecret() async throws {
+        let newer = store(secrets: GatewaySecrets(Sample.secret, older: [Sample.olderSecret]))
+        let older = store(InMemoryRecords(server), secrets: GatewaySecrets(Sample.olderSecret))
+        let (ticket, session) = try await newer.create(Sample.new(), now: start)
+        for _ in 0..<3 { #expect(try await older.look(ticket, at: start).reason == .noSession) }
+        #expect(told.unreadable.withLock { $0 } == [session.id])
+        #expect(try await newer.look(ticket, at: start).session != nil)
+    }
+
+    @Test("does not take another ticket's record for its own, though its name begins alike")
+    func prefix() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(), now: start)
+        server.damage(session.id) { $0.key = SessionKey($0.key.word0, 1, 2, 3) }
+        #expect(try await store.look(ticket, at: start).reason == .noSession)
+        #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
+        #expect(server.record(session.id) != nil)
+        #expect(told.unreadable.withLock(\.isEmpty))
+    }
+
+    @Test("signs nobody out when the secret changes, and seals anew what it reads")
+    func rotation() async throws {
+        let old = store(secrets: GatewaySecrets(Sample.olderSecret))
+        let (ticket, made) = try await old.create(Sample.new(1), now: start)
+        let (silent, _) = try await old.create(Sample.new(1), now: start)
+        let both = store(secrets: GatewaySecrets(Sample.secret, older: [Sample.olderSecret]))
+        #expect(try await both.sessions(of: Sample.account(1), now: start).count == 2)
+        #expect(try await both.look(ticket, at: start).session?.tokens == Sample.tokens(1))
+        #expect(server.record(made.id)?.version == 2)
+        #expect(try await both.sessions(of: Sample.account(1), now: start).count == 2)
+        let new = store(secrets: GatewaySecrets(Sample.secret))
+        #expect(try await new.look(ticket, at: start).session?.user == Sample.user(1))
+        #expect(try await new.look(silent, at: start).session == nil)
+        let ended = try await both.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
+        #expect(ended.count == 2)
+    }
+
+    @Test("does not stand in the way of who renews when it seals anew")
+    func rotationUnderLease() async throws {
+        let old = store(secrets: GatewaySecrets(Sample.olderSecret))
+        let (ticket, made) = try await old.create(Sample.new(1), now: start)
+        let both = store(secrets: GatewaySecrets(Sample.secret, older: [Sample.olderSecret]))
+        let lease = try #require(try await both.lease(made.key, for: .seconds(30), now: start).lease)
+        let read = try #require(try await both.reload(ticket, now: start).session)
+        #expect(read.version == 1)
+        let renewal = SessionRenewal(tokens: Sample.tokens(2))
+        let saved = try await both.save(renewal, ticket: ticket, over: read, under: lease, now: start)
+        #expect(saved.session?.version == 2)
+        let new = store(secrets: GatewaySecrets(Sample.secret))
+        #expect(try await new.look(ticket, at: start).session?.tokens == Sample.tokens(2))
+    }
+
+    @Test("writes a use once a minute, and the last ones before it ends")
+    func touches() async throws {
+        let (ticket, session) = try await store().create(Sample.new(), now: start)
+        let store = SealedSessionStore(records, plan: Sample.plan, secrets: Sample.secrets)
+        let running = Task { await store.run() }
+        await untilTrue { store.isAvailable }
+        for second in 0..<180 as Range<Int64> { _ = try await store.look(ticket, at: start + .seconds(second)) }
+        running.cancel()
+        await running.value
+        #expect(server.record(session.id)?.lastUsedAt == start + .seconds(120))
+        #expect(server.touched.count <= 2)
+        #expect(server.touched.last?.keepUntil == start + .seconds(120 + 900 + 300))
+        #expect(store.touches.isEmpty)
+    }
+
+    @Test("keeps uses that could not be written, and judges by them meanwhile")
+    func touchesWait() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(), now: start)
+        _ = try await store.look(ticket, at: start + .seconds(800))
+        records.set { $0.isUnavailable = true }
+        await store.writeTouches()
+        records.set { $0.isUnavailable = false }
+        store.allChanged()
+        #expect(try await store.look(ticket, at: start + .seconds(1_000), slides: false).session != nil)
+        #expect(server.record(session.id)?.lastUsedAt == start)
+        await store.writeTouches()
+        #expect(server.record(session.id)?.lastUsedAt == start + .seconds(800))
+    }
+
+    @Test("counts a use of a session that was not at hand, also while nothing at hand is trusted")
+    func useWithoutLink() async throws {
+        let store = store()
+        let (ticket, _) = try await store.create(Sample.new(), now: start)
+        store.linkChanged(isUp: false)
+        for seconds in stride(from: Int64(800), through: 3_200, by: 800) {
+            #expect(try await store.look(ticket, at: start + .seconds(seconds)).session != nil)
+        }
+    }
+
+    @Test("asks the store before it ends a session that was not used here: it may have been elsewhere")
+    func usedElsewhere() async throws {
+        let (one, other) = (store(), store(InMemoryRecords(server)))
+        let (ticket, _) = try await one.create(Sample.new(), now: start)
+        _ = try await one.load(ticket, now: start)
+        _ = try await other.look(ticket, at: start + .seconds(800))
+        await other.writeTouches()
+        #expect(isUnknown(one.find(ticket, now: start + .seconds(950), slides: true)))
+        #expect(try await one.load(ticket, now: start + .seconds(950)).session != nil)
+        #expect(one.find(ticket, now: start + .seconds(950), slides: true).session != nil)
+    }
+
+    @Test("a clock that jumps back lengthens no session, and refused stays refused")
+    func clockJumpsBack() async throws {
+        let store = store()
+        let (ticket, session) = try await store.create(Sample.new(), now: start)
+        let past = start - .seconds(36_000)
+        #expect(try await store.look(ticket, at: past).session?.expiresAt == session.expiresAt)
+        #expect(try await store.look(ticket, at: session.expiresAt).reason == .expiredAbsolute)
+        #expect(try await store.load(ticket, now: session.expiresAt).session == nil)
+        #expect(try await store.look(ticket, at: past).session == nil)
+        // Used in what is the future now: the idle timeout counts from the time that it is.
+        let (other, _) = try await store.create(Sample.new(), now: start)
+        store.allChanged()
+        #expect(try await store.load(other, now: past).session?.lastUsedAt == past)
+        #expect(store.find(other, now: past + .seconds(899), slides: false).session != nil)
+    }
+
+    @Test("tells of each session once that it was made and once that it ended")
+    func tells() async throws {
+        let store = store()
+        var tickets: [SessionTicket] = []
+        for number in 0..<4 { tickets.append(try await store.create(Sample.new(number), now: start).0) }
+        _ = try await store.end(tickets[0], reason: .signedOut, now: start)
+        _ = try await store.end(tickets[0], reason: .signedOut, now: start)
+        _ = try await store.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
+        for _ in 0..<2 { _ = try await store.look(tickets[2], at: start + .seconds(900)) }
+        store.expired(idle: 1, absolute: 0)
+        #expect(told.created.load(ordering: .relaxed) == 4)
+        #expect(told.ended.withLock { $0 } == [.signedOut, .revoked, .expiredIdle, .expiredIdle])
+    }
+}

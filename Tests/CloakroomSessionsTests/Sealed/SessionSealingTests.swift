@@ -1,0 +1,215 @@
+import CloakroomCore
+import Crypto
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The sealing of sessions")
+struct SessionSealingTests {
+    private let sealing = SessionSealing(secrets: Sample.secrets)
+    private let ticket: SessionTicket
+
+    init() {
+        var generator = SystemRandomNumberGenerator()
+        ticket = SessionTicket(using: &generator)
+    }
+
+    private func session(_ tokens: SessionTokens = Sample.tokens(1), client: SessionClient = Sample.client) -> Session {
+        Session(
+            key: SessionKey(ticket), user: Sample.user(1), tokens: tokens, client: client, createdAt: Sample.start,
+            expiresAt: Sample.start + .seconds(60), lastUsedAt: Sample.start + .seconds(5), version: 3)
+    }
+
+    private func isUnreadable(_ record: SessionRecord, _ sealing: SessionSealing? = nil) -> Bool {
+        if case .opened = (sealing ?? self.sealing).open(record, ticket: ticket) { false } else { true }
+    }
+
+    private func opened(_ record: SessionRecord) throws -> Session {
+        guard case .opened(let session, isCurrent: true) = sealing.open(record, ticket: ticket) else {
+            throw NotOpened()
+        }
+        return session
+    }
+
+    private struct NotOpened: Error {}
+
+    @Test("opens to what was sealed, whatever is missing of it")
+    func roundTrip() throws {
+        var tokens = [Sample.tokens(1), Sample.tokens(1), Sample.tokens(1), Sample.tokens(1)]
+        tokens[1].refreshToken = nil
+        tokens[2].accessExpiresAt = nil
+        tokens[3].refreshToken = Secret("")
+        for tokens in tokens {
+            for client in [Sample.client, SessionClient(), SessionClient(peer: "2001:db8::1", userAgent: .curl)] {
+                let session = session(tokens, client: client)
+                let found = try opened(try sealing.seal(session, ticket: ticket))
+                #expect(found.key == session.key)
+                #expect(found.tokens == tokens)
+                #expect(found.user == session.user)
+                #expect(found.client == client)
+                #expect(found.createdAt == session.createdAt)
+                #expect(found.expiresAt == session.expiresAt)
+                #expect(found.lastUsedAt == session.lastUsedAt)
+                #expect(found.version == 3)
+            }
+        }
+    }
+
+    @Test("Rule 13: is an AEAD under a nonce of its own each time: no two records are alike")
+    func freshNonces() throws {
+        let sealed = try (0..<50).map { _ in try sealing.seal(session(), ticket: ticket) }
+        #expect(Set(sealed.map(\.contents)).count == 50)
+        #expect(Set(sealed.map { Array($0.contents[5..<17]) }).count == 50)
+        #expect(Set(sealed.map(\.client)).count == 50)
+        #expect(sealed.allSatisfy { $0.contents[0] == 1 })
+    }
+
+    @Test("Rule 13: does not open with any one bit changed, in the contents or the client")
+    func everyBit() throws {
+        let record = try sealing.seal(session(), ticket: ticket)
+        for part in [\SessionRecord.contents, \SessionRecord.client] {
+            for index in record[keyPath: part].indices {
+                for bit in 0..<8 {
+                    var changed = record
+                    changed[keyPath: part][index] ^= 1 << UInt8(bit)
+                    #expect(isUnreadable(changed), "byte \(index), bit \(bit)")
+                }
+            }
+        }
+        #expect(!isUnreadable(record))
+    }
+
+    @Test("does not open when cut at any length, or made longer")
+    func everyLength() throws {
+        let record = try sealing.seal(session(), ticket: ticket)
+        for part in [\SessionRecord.contents, \SessionRecord.client] {
+            for count in 0..<record[keyPath: part].count {
+                var changed = record
+                changed[keyPath: part] = Array(record[keyPath: part].prefix(count))
+                #expect(isUnreadable(changed), "\(count) bytes")
+                changed[keyPath: part] = Array(record[keyPath: part].suffix(count))
+                #expect(isUnreadable(changed), "the last \(count) bytes")
+            }
+            var longer = record
+            longer[keyPath: part].append(0)
+            #expect(isUnreadable(longer))
+        }
+    }
+
+    @Test("Rule 13: is bound to the record's name, account, times and version")
+    func bindings() throws {
+        let record = try sealing.seal(session(), ticket: ticket)
+        let changes: [(inout SessionRecord) -> Void] = [
+            { $0.key = SessionKey($0.key.word0 ^ 1, $0.key.word1, $0.key.word2, $0.key.word3) },
+            { $0.key = SessionKey($0.key.word0, $0.key.word1, $0.key.word2, $0.key.word3 ^ 1) },
+            { $0.account ^= 1 },
+            { $0.createdAt = $0.createdAt + .milliseconds(1) },
+            { $0.expiresAt = $0.expiresAt + .milliseconds(1) },
+            { $0.version += 1 },
+        ]
+        for change in changes {
+            var changed = record
+            change(&changed)
+            #expect(isUnreadable(changed))
+        }
+        var touched = record
+        touched.lastUsedAt = touched.lastUsedAt + .seconds(60)
+        #expect(try opened(touched).lastUsedAt == touched.lastUsedAt)
+    }
+
+    @Test("does not open with parts of another record, another ticket or another secret")
+    func foreign() throws {
+        let record = try sealing.seal(session(), ticket: ticket)
+        var generator = SystemRandomNumberGenerator()
+        let otherTicket = SessionTicket(using: &generator)
+        let other = try sealing.seal(
+            Session(
+                key: SessionKey(otherTicket), user: Sample.user(2), tokens: Sample.tokens(2), createdAt: Sample.start,
+                expiresAt: Sample.start + .seconds(60), lastUsedAt: Sample.start), ticket: otherTicket)
+        var mixed = record
+        mixed.contents = other.contents
+        #expect(isUnreadable(mixed))
+        mixed = record
+        mixed.client = other.client
+        #expect(isUnreadable(mixed))
+        #expect(isUnreadable(other))
+        mixed = record
+        (mixed.contents, mixed.client) = (record.client, record.contents)
+        #expect(isUnreadable(mixed))
+        let stranger = SessionSealing(secrets: GatewaySecrets(Sample.olderSecret))
+        guard case .foreign = stranger.open(record, ticket: ticket) else {
+            Issue.record("a secret that is not known has to be told apart from damage")
+            return
+        }
+    }
+
+    @Test("does not crash on bytes of any kind")
+    func noise() throws {
+        var record = try sealing.seal(session(), ticket: ticket)
+        let header = Array(record.contents.prefix(5))
+        for count in 0..<300 {
+            let noise = (0..<count).map { _ in UInt8.random(in: 0...255) }
+            record.contents = noise
+            #expect(isUnreadable(record))
+            record.contents = header + noise
+            #expect(isUnreadable(record))
+        }
+    }
+
+    @Test("opens under an older secret, and tells that it is one")
+    func rotation() throws {
+        let old = SessionSealing(secrets: GatewaySecrets(Sample.olderSecret))
+        let both = SessionSealing(secrets: GatewaySecrets(Sample.secret, older: [Sample.olderSecret]))
+        let record = try old.seal(session(), ticket: ticket)
+        guard case .opened(let session, isCurrent: false) = both.open(record, ticket: ticket) else {
+            Issue.record("it has to open")
+            return
+        }
+        let anew = try both.seal(session, ticket: ticket)
+        #expect(anew.account != record.account)
+        #expect(isUnreadable(anew, old))
+        #expect(!isUnreadable(anew))
+        #expect(both.secrets.accountHashes.all(session.user.account) == [anew.account, record.account])
+    }
+
+    @Test("says nothing about secrets when printed")
+    func redacted() {
+        let secrets = Sample.secrets
+        let text = "\(secrets) \(String(reflecting: secrets)) \(SessionSealing(secrets: secrets))"
+        #expect(!text.contains("gateway's secret"))
+        #expect(text.contains("<redacted>"))
+    }
+
+    @Test("Rule 22: a stolen store holds neither tokens nor user nor ticket nor secret in the open")
+    func canaries() async throws {
+        let server = RecordServer()
+        let store = SealedSessionStore(InMemoryRecords(server), plan: Sample.plan, secrets: Sample.secrets)
+        let canary = "canary-7f3a"
+        let new = NewSession(
+            user: UserProfile(
+                json: Array(#"{"name":"\#(canary)-name"}"#.utf8), account: AccountName(email: "\(canary)@example.com")),
+            tokens: SessionTokens(
+                authorization: Secret("Bearer \(canary)-access"), refreshToken: Secret("\(canary)-refresh"),
+                obtainedAt: Sample.start),
+            client: SessionClient(peer: "192.0.2.99", userAgent: .curl))
+        let (ticket, session) = try await store.create(new, now: Sample.start)
+        let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: Sample.start).lease)
+        let renewal = SessionRenewal(
+            tokens: SessionTokens(authorization: Secret("Bearer \(canary)-next"), obtainedAt: Sample.start))
+        _ = try await store.save(renewal, ticket: ticket, over: session, under: lease, now: Sample.start)
+        let dump = server.dump
+        #expect(dump.count > 200)
+        for secret in [canary, ticket.cookieValue, "Bearer", "192.0.2.99", "example.com", "gateway's secret"] {
+            #expect(!contains(dump, Array(secret.utf8)), "\(secret.count) bytes of a secret")
+        }
+        #expect(!contains(dump, ticket.bytes))
+        #expect(!contains(dump, Array(ticket.bytes.prefix(8))))
+    }
+
+    private func contains(_ bytes: [UInt8], _ part: [UInt8]) -> Bool {
+        guard let first = part.first else { return true }
+        return bytes.indices.contains { index in
+            bytes[index] == first && bytes[index...].starts(with: part)
+        }
+    }
+}

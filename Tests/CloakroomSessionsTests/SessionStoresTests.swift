@@ -1,0 +1,112 @@
+import CloakroomCore
+import Logging
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The store that a plan names")
+struct SessionStoresTests {
+    private static let secret = Secret("0123456789abcdef0123456789abcdef")
+    private static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+    private func make(_ plan: SessionPlan) throws -> SessionStores.Made {
+        try SessionStores.make(
+            plan, group: MultiThreadedEventLoopGroup.singleton, logger: Self.quiet, clock: { Timestamp(seconds: 1) })
+    }
+
+    @Test("Each kind is made, and only the one in memory is there before it runs")
+    func kinds() throws {
+        let valkey = ValkeyPlan(addresses: [HostAndPort(host: "127.0.0.1", port: 1)])
+        let sqlite = SQLitePlan(path: "/nowhere/at/all/sessions.sqlite")
+        for kind in SessionPlan.Store.allCases {
+            let made = try make(SessionPlan(store: kind, secrets: [Self.secret], sqlite: sqlite, valkey: valkey))
+            #expect(made.store.isAvailable == (kind == .memory), "\(kind)")
+            #expect(made.store.count == 0, "\(kind)")
+        }
+    }
+
+    @Test("A store that seals says what it needs where there is no secret; memory draws a key of its own")
+    func withoutSecrets() throws {
+        for kind in [SessionPlan.Store.sqlite, .valkey] {
+            let error = #expect(throws: SessionStoreSetupError.self) {
+                try make(SessionPlan(store: kind, valkey: ValkeyPlan(addresses: [HostAndPort(host: "a", port: 1)])))
+            }
+            #expect(error?.store == kind)
+            #expect(error?.description.contains("session.secrets") == true)
+        }
+        let account = AccountName(email: "jo@example.com")
+        let drawn = try (0..<2).map { _ in try make(SessionPlan()).accounts.hash(account) }
+        #expect(drawn[0] != drawn[1])
+        let derived = try (0..<2).map { _ in try make(SessionPlan(secrets: [Self.secret])).accounts.hash(account) }
+        #expect(derived[0] == derived[1])
+    }
+}
+
+@Suite("The time that stores take")
+struct TimedRecordsTests {
+    private struct Call: Equatable {
+        let operation: SessionStoreOperation
+        let isSuccess: Bool
+    }
+
+    private final class Calls: Sendable {
+        let all = Mutex<[Call]>([])
+    }
+
+    private static func record(_ word: UInt64) -> SessionRecord {
+        SessionRecord(
+            key: SessionKey(word, 2, 3, 4), account: 5, createdAt: Timestamp(seconds: 1),
+            expiresAt: Timestamp(seconds: 1_000), lastUsedAt: Timestamp(seconds: 1), version: 1, contents: [1],
+            client: [2])
+    }
+
+    @Test("Every operation is told of once, by its name, with what it gave unchanged")
+    func everyOperation() async throws {
+        let calls = Calls()
+        let records = TimedRecords(InMemoryRecords()) { operation, isSuccess, _ in
+            calls.all.withLock { $0.append(Call(operation: operation, isSuccess: isSuccess)) }
+        }
+        let now = Timestamp(seconds: 2)
+        let record = Self.record(1)
+        let id = record.key.id
+        #expect(try await records.insert(record, keepUntil: record.expiresAt, now: now))
+        #expect(records.count == 1)
+        #expect(try await records.read(id, now: now) == .record(record))
+        try await records.touch([RecordTouch(id: id, lastUsedAt: now, keepUntil: record.expiresAt)])
+        guard case .held(let lease) = try await records.lease(id, for: .seconds(5), now: now) else {
+            Issue.record("there was no lease")
+            return
+        }
+        var next = record
+        next.version = 2
+        #expect(try await records.replace(next, fence: lease.fence, now: now) == .done)
+        try await records.release(id, fence: lease.fence)
+        #expect(try await records.records(of: record.account, now: now).count == 1)
+        #expect(try await records.remove(id, reason: .revoked, condition: nil, now: now) != .gone)
+        let key = ThrottleKey(.address, hash: 1)
+        let state = ThrottleState(count: 1, since: now, notBefore: now)
+        #expect(try await records.replaceThrottleState(key, nil, with: state, lifetime: .seconds(9), now: now))
+        #expect(try await records.throttleStates([key], now: now) == [state])
+        let told = calls.all.withLock { $0 }
+        #expect(told.count == SessionStoreOperation.allCases.count)
+        #expect(Set(told.map(\.operation)) == Set(SessionStoreOperation.allCases))
+        #expect(told.allSatisfy { $0.isSuccess })
+    }
+
+    @Test("A failure is told of as one, with its error unchanged")
+    func failure() async throws {
+        let calls = Calls()
+        let sqlite = SQLiteRecords(
+            path: "/nowhere/at/all/sessions.sqlite", logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            now: { Timestamp(seconds: 1) })
+        let records = TimedRecords(sqlite) { operation, isSuccess, _ in
+            calls.all.withLock { $0.append(Call(operation: operation, isSuccess: isSuccess)) }
+        }
+        await #expect(throws: SessionStoreError(.unavailable)) {
+            try await records.read(SessionID(1), now: Timestamp(seconds: 1))
+        }
+        #expect(calls.all.withLock { $0 } == [Call(operation: .read, isSuccess: false)])
+    }
+}

@@ -1,0 +1,249 @@
+import CloakroomCore
+import Synchronization
+
+@testable import CloakroomSessions
+
+/// A server that several record stores of one process share: what is kept, behind one lock.
+final class RecordServer: Sendable {
+    struct Kept {
+        var record: SessionRecord
+        var fence: UInt64 = 0
+        var leasedUntil = Timestamp(milliseconds: .min)
+    }
+
+    struct Contents {
+        var kept: [SessionID: Kept] = [:]
+        var foreign: Set<SessionID> = []
+        var ended: [SessionID: (reason: SessionEndReason, at: Timestamp)] = [:]
+        var throttle: [ThrottleKey: (state: ThrottleState, forgetAt: Timestamp)] = [:]
+        var listeners: [ObjectIdentifier: any RecordChanges] = [:]
+        var readCount = 0
+        var touched: [RecordTouch] = []
+    }
+
+    let contents = Mutex(Contents())
+
+    /// How often a record was read.
+    var readCount: Int { contents.withLock { $0.readCount } }
+    /// All touches that were written.
+    var touched: [RecordTouch] { contents.withLock { $0.touched } }
+
+    func record(_ id: SessionID) -> SessionRecord? { contents.withLock { $0.kept[id]?.record } }
+
+    /// Damages what is kept under a name.
+    func damage(_ id: SessionID, _ change: (inout SessionRecord) -> Void) {
+        contents.withLock { contents in
+            guard var kept = contents.kept[id] else { return }
+            change(&kept.record)
+            contents.kept[id] = kept
+        }
+    }
+
+    /// Puts something there that is no record.
+    func makeForeign(_ id: SessionID) {
+        contents.withLock { contents in
+            contents.kept[id] = nil
+            contents.foreign.insert(id)
+        }
+    }
+
+    /// Everything that a thief of the store would have.
+    var dump: [UInt8] {
+        contents.withLock { contents in
+            contents.kept.values.flatMap { kept in
+                kept.record.contents + kept.record.client + Array("\(kept)".utf8)
+            } + Array("\(contents.ended)\(contents.throttle)".utf8)
+        }
+    }
+
+    /// Changes something, and tells all others than the one who did it.
+    func change<Result: Sendable>(
+        _ id: SessionID, by changer: InMemoryRecords,
+        _ body: (inout Contents) -> (result: Result, isChanged: Bool)
+    ) -> Result {
+        // What is to be told is taken out under the lock and told outside: who listens may ask back.
+        let (result, listeners) = contents.withLock { contents -> (Result, [any RecordChanges]) in
+            let (result, isChanged) = body(&contents)
+            guard isChanged else { return (result, []) }
+            return (result, contents.listeners.filter { $0.key != ObjectIdentifier(changer) }.map(\.value))
+        }
+        for listener in listeners { listener.changed(id) }
+        return result
+    }
+}
+
+/// The simplest record store that does what the protocol says, with switches for what can go wrong.
+final class InMemoryRecords: SessionRecordStore {
+    struct Switches {
+        /// Everything throws.
+        var isUnavailable = false
+        /// Writes are done, and their answers are lost.
+        var losesAnswers = false
+        /// Awaited by each read, after the record was taken out and before it is given back.
+        var duringRead: (@Sendable () async -> Void)?
+    }
+
+    let server: RecordServer
+    private let switches = Mutex(Switches())
+    private let changes = Mutex<(any RecordChanges)?>(nil)
+
+    init(_ server: RecordServer = RecordServer()) {
+        self.server = server
+    }
+
+    func set(_ body: @Sendable (inout Switches) -> Void) {
+        switches.withLock { body(&$0) }
+    }
+
+    /// Breaks or mends the link over which changes are told.
+    func setLink(isUp: Bool) {
+        let changes = changes.withLock { $0 }
+        server.contents.withLock { $0.listeners[ObjectIdentifier(self)] = isUp ? changes : nil }
+        changes?.linkChanged(isUp: isUp)
+    }
+
+    var count: Int { server.contents.withLock { $0.kept.count } }
+
+    private func ask() throws(SessionStoreError) {
+        if switches.withLock({ $0.isUnavailable }) { throw SessionStoreError(.unavailable) }
+    }
+
+    private func answer() throws(SessionStoreError) {
+        if switches.withLock({ $0.losesAnswers }) { throw SessionStoreError(.unavailable) }
+    }
+
+    func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try ask()
+        let isNew = server.contents.withLock { contents in
+            guard contents.kept[record.key.id] == nil else { return false }
+            contents.kept[record.key.id] = RecordServer.Kept(record: record)
+            contents.ended[record.key.id] = nil
+            return true
+        }
+        try answer()
+        return isNew
+    }
+
+    func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup {
+        try ask()
+        let lookup = server.contents.withLock { contents -> RecordLookup in
+            contents.readCount += 1
+            if let kept = contents.kept[id] { return .record(kept.record) }
+            if contents.foreign.contains(id) { return .unreadable }
+            if let (reason, at) = contents.ended[id], now < at + Self.tombstoneLifetime { return .ended(reason) }
+            return .none
+        }
+        await switches.withLock { $0.duringRead }?()
+        return lookup
+    }
+
+    func replace(
+        _ record: SessionRecord, fence: UInt64?, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordChange {
+        try ask()
+        let change = server.change(record.key.id, by: self) { contents -> (result: RecordChange, isChanged: Bool) in
+            guard var kept = contents.kept[record.key.id], kept.record.key == record.key else { return (.gone, false) }
+            if let fence, kept.fence != fence { return (.fenced, false) }
+            if fence == nil, now < kept.leasedUntil { return (.fenced, false) }
+            guard kept.record.version + 1 == record.version else { return (.changed, false) }
+            let lastUsedAt = max(record.lastUsedAt, kept.record.lastUsedAt)
+            kept.record = record
+            kept.record.lastUsedAt = lastUsedAt
+            contents.kept[record.key.id] = kept
+            return (.done, true)
+        }
+        try answer()
+        return change
+    }
+
+    func remove(
+        _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordRemoval {
+        try ask()
+        let removal = server.change(id, by: self) { contents -> (result: RecordRemoval, isChanged: Bool) in
+            if condition == nil { contents.foreign.remove(id) }
+            guard let kept = contents.kept[id] else { return (.gone, false) }
+            if let condition, condition != (kept.record.version, kept.fence) { return (.changed, false) }
+            contents.kept[id] = nil
+            contents.ended[id] = (reason, now)
+            return (.removed(kept.record), true)
+        }
+        try answer()
+        return removal
+    }
+
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) {
+        try ask()
+        server.contents.withLock { contents in
+            contents.touched += touches
+            for touch in touches {
+                guard var kept = contents.kept[touch.id] else { continue }
+                kept.record.lastUsedAt = max(kept.record.lastUsedAt, touch.lastUsedAt)
+                contents.kept[touch.id] = kept
+            }
+        }
+        try answer()
+    }
+
+    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseAttempt {
+        try ask()
+        let attempt = server.contents.withLock { contents -> LeaseAttempt in
+            guard var kept = contents.kept[id] else { return .gone }
+            guard now >= kept.leasedUntil else { return .taken }
+            kept.fence += 1
+            kept.leasedUntil = now + duration
+            contents.kept[id] = kept
+            return .held(RenewalLease(fence: kept.fence))
+        }
+        try answer()
+        return attempt
+    }
+
+    func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError) {
+        try ask()
+        server.contents.withLock { contents in
+            guard var kept = contents.kept[id], kept.fence == fence else { return }
+            kept.leasedUntil = Timestamp(milliseconds: .min)
+            contents.kept[id] = kept
+        }
+    }
+
+    func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+        try ask()
+        return server.contents.withLock { $0.kept.values.map(\.record).filter { $0.account == account } }
+    }
+
+    func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
+        try ask()
+        return server.contents.withLock { contents in
+            keys.map { key in
+                guard let (state, forgetAt) = contents.throttle[key], now < forgetAt else { return nil }
+                return state
+            }
+        }
+    }
+
+    func replaceThrottleState(
+        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        try ask()
+        return server.contents.withLock { contents in
+            let current = contents.throttle[key].flatMap { now < $0.forgetAt ? $0.state : nil }
+            guard current == old else { return false }
+            contents.throttle[key] = new.map { ($0, now + lifetime) }
+            return true
+        }
+    }
+
+    func run(_ changes: any RecordChanges, idleTimeout: Duration) async {
+        self.changes.withLock { $0 = changes }
+        setLink(isUp: true)
+        let (end, ender) = AsyncStream<Void>.makeStream()
+        await withTaskCancellationHandler {
+            for await _ in end {}
+        } onCancel: {
+            ender.finish()
+        }
+        setLink(isUp: false)
+    }
+}

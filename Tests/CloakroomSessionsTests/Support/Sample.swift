@@ -1,0 +1,74 @@
+import CloakroomCore
+import Foundation
+import Testing
+
+@testable import CloakroomSessions
+
+/// Values that a session is made of, told apart by a number.
+enum Sample {
+    /// Now, for servers go by their own clocks; in whole seconds.
+    static let start = Timestamp(seconds: Int64(Date().timeIntervalSince1970))
+    static let plan = SessionPlan(
+        idleTimeout: .seconds(900), absoluteTimeout: .seconds(3_600), maxSessions: 10_000, localSessions: 1_000)
+    static let accountHashes = AccountHashes(KeyedHash(key0: 1, key1: 2))
+    static let secret = Secret("the gateway's secret, 32 bytes and more")
+    static let olderSecret = Secret("the gateway's secret of the year before")
+    static let secrets = GatewaySecrets(secret)
+
+    static func account(_ number: Int = 0) -> AccountName { AccountName(email: "user-\(number)@example.com") }
+
+    static func user(_ number: Int = 0) -> UserProfile {
+        UserProfile(json: Array(#"{"id":\#(number)}"#.utf8), account: account(number))
+    }
+
+    static func tokens(_ number: Int = 0, obtainedAt: Timestamp = start) -> SessionTokens {
+        SessionTokens(
+            authorization: Secret("Bearer access-\(number)"), refreshToken: Secret("refresh-\(number)"),
+            accessExpiresAt: obtainedAt + .seconds(600), obtainedAt: obtainedAt)
+    }
+
+    static let client = SessionClient(peer: "192.0.2.7", userAgent: .firefox)
+
+    static func new(_ number: Int = 0) -> NewSession {
+        NewSession(user: user(number), tokens: tokens(number), client: client)
+    }
+}
+
+extension SessionLookup {
+    /// The session, if there is a live one.
+    var session: Session? {
+        if case .live(let session) = self { session } else { nil }
+    }
+
+    /// Why there is none, if that is the answer.
+    var reason: UnauthorizedReason? {
+        if case .none(let reason) = self { reason } else { nil }
+    }
+}
+
+extension SaveAttempt {
+    /// The session, if it was saved.
+    var session: Session? {
+        if case .saved(let session) = self { session } else { nil }
+    }
+
+    var isFenced: Bool { if case .fenced = self { true } else { false } }
+    var isChanged: Bool { if case .changed = self { true } else { false } }
+    var isGone: Bool { if case .gone = self { true } else { false } }
+}
+
+extension LeaseAttempt {
+    /// The lease, if it is held.
+    var lease: RenewalLease? {
+        if case .held(let lease) = self { lease } else { nil }
+    }
+}
+
+extension SessionStore {
+    /// What a request would get: the local table, and where that cannot tell, the store itself.
+    func look(_ ticket: SessionTicket, at now: Timestamp, slides: Bool = true) async throws -> SessionLookup {
+        let lookup = find(ticket, now: now, slides: slides)
+        guard case .unknown = lookup else { return lookup }
+        return try await load(ticket, now: now)
+    }
+}

@@ -1,0 +1,130 @@
+import NIOCore
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The parser of RESP")
+struct RESPParserTests {
+    /// All that is in these bytes, which come in two pieces.
+    private func parse(_ text: String, cutAt cut: Int? = nil, limits: RESPLimits = RESPLimits()) throws -> [RESPValue] {
+        var parser = RESPParser(limits: limits)
+        var values: [RESPValue] = []
+        let bytes = Array(text.utf8)
+        for piece in cut.map({ [bytes[..<$0], bytes[$0...]] }) ?? [bytes[...]] {
+            parser.append(ByteBuffer(bytes: piece))
+            while let value = try parser.next() { values.append(value) }
+        }
+        return values
+    }
+
+    private static func blob(_ text: String) -> RESPValue { .blob(ByteBuffer(string: text)) }
+
+    private static let everything =
+        "+OK\r\n-WRONGTYPE no\r\n:-42\r\n_\r\n,3.25\r\n,inf\r\n#t\r\n#f\r\n(123456789012345678901234567890\r\n"
+        + "$5\r\nab\r\nc\r\n$0\r\n\r\n!6\r\nOOM no\r\n=7\r\ntxt:a\r\n\r\n*2\r\n:1\r\n*1\r\n$1\r\nx\r\n*0\r\n"
+        + "%2\r\n+a\r\n:1\r\n+b\r\n%0\r\n~2\r\n:1\r\n:2\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
+        + "|1\r\n+ttl\r\n:9\r\n:7\r\n*2\r\n|1\r\n+a\r\n*1\r\n:0\r\n:5\r\n|0\r\n:6\r\n$-1\r\n*-1\r\n"
+
+    private static let all: [RESPValue] = [
+        .simple("OK"), .error(RESPError(line: "WRONGTYPE no")), .integer(-42), .null, .double(3.25), .double(.infinity),
+        .boolean(true), .boolean(false), .bigNumber("123456789012345678901234567890"), blob("ab\r\nc"), blob(""),
+        .error(RESPError(line: "OOM no")), .verbatim(format: "txt", ByteBuffer(string: "a\r\n")),
+        .array([.integer(1), .array([blob("x")])]), .array([]),
+        .map([
+            RESPValue.Pair(key: .simple("a"), value: .integer(1)), RESPValue.Pair(key: .simple("b"), value: .map([])),
+        ]),
+        .set([.integer(1), .integer(2)]), .push([blob("invalidate"), .array([blob("k")])]),
+        .integer(7), .array([.integer(5), .integer(6)]), .null, .null,
+    ]
+
+    @Test("Every type is read, and attributes are passed over")
+    func types() throws {
+        #expect(try parse(Self.everything) == Self.all)
+    }
+
+    @Test("Where the bytes are cut makes no difference")
+    func cuts() throws {
+        for cut in 0...Self.everything.utf8.count {
+            #expect(try parse(Self.everything, cutAt: cut) == Self.all, "cut at \(cut)")
+        }
+    }
+
+    @Test("Byte by byte gives the same")
+    func bytes() {
+        #expect(ValkeyWire.read(Self.everything.utf8.map { [$0] }) == Self.all.count)
+    }
+
+    @Test(
+        "What is no RESP is a protocol error, and stays one",
+        arguments: [
+            ("x\r\n", RESPProtocolError.Kind.unknownType), ("+a\n", .malformedLine), ("+a\rb\r\n", .malformedLine),
+            ("\r\n", .unknownType), (":\r\n", .malformedNumber), (":1x\r\n", .malformedNumber),
+            (":9223372036854775808\r\n", .malformedNumber), ("$-2\r\n", .malformedNumber),
+            ("$+1\r\n", .malformedNumber),
+            ("*-2\r\n", .malformedNumber), ("%-1\r\n", .malformedNumber), ("*\r\n", .malformedNumber),
+            ("$1\r\nab\r\n", .malformedString), ("=2\r\nab\r\n", .malformedString),
+            ("=4\r\ntxta\r\n", .malformedString),
+            ("_x\r\n", .malformedLine), ("#x\r\n", .malformedNumber), (",0x1p3\r\n", .malformedNumber),
+            (",\r\n", .malformedNumber), ("(12a\r\n", .malformedNumber), ("(\r\n", .malformedNumber),
+            ("$?\r\n", .streamed), ("*?\r\n", .streamed), (".\r\n", .streamed), (";4\r\n", .streamed),
+            ("*1\r\n>1\r\n+a\r\n", .misplacedPush), ("$99999999999999999999\r\n", .malformedNumber),
+            ("$999999999999\r\n", .tooLong), ("*999999999999\r\n", .tooMany), ("%9223372036854775807\r\n", .tooMany),
+            (String(repeating: "*1\r\n", count: 17), .tooDeep), ("+" + String(repeating: "a", count: 70_000), .tooLong),
+        ])
+    func malformed(_ text: String, _ kind: RESPProtocolError.Kind) throws {
+        var parser = RESPParser()
+        parser.append(ByteBuffer(string: text))
+        #expect(throws: RESPProtocolError(kind: kind)) { while try parser.next() != nil {} }
+        parser.append(ByteBuffer(string: "+OK\r\n"))
+        #expect(throws: RESPProtocolError(kind: kind)) { try parser.next() }
+    }
+
+    @Test("Members and bytes are bounded over all of a value, and counted anew for the next")
+    func bounds() throws {
+        var limits = RESPLimits()
+        limits.members = 4
+        limits.bytes = 4
+        #expect(try parse("*2\r\n*2\r\n:1\r\n:2\r\n:3\r\n*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n", limits: limits).count == 2)
+        #expect(throws: RESPProtocolError(kind: .tooMany)) { try parse("*2\r\n*3\r\n", limits: limits) }
+        #expect(try parse("$4\r\nabcd\r\n$4\r\nabcd\r\n", limits: limits).count == 2)
+        #expect(throws: RESPProtocolError(kind: .tooLong)) {
+            try parse("*2\r\n$3\r\nabc\r\n$2\r\nab\r\n", limits: limits)
+        }
+    }
+
+    @Test("Any bytes are read or refused, the same in one piece and in many")
+    func randomBytes() {
+        var generator = SplitMix(state: 4)
+        let alphabet = Array("+-:$*%~>|_#,(!=.;?0123\r\n\r\n\r\nabt".utf8)
+        for _ in 0..<20_000 {
+            let bytes = (0..<Int.random(in: 1...40, using: &generator)).map { _ in
+                alphabet[Int.random(in: 0..<alphabet.count, using: &generator)]
+            }
+            let cut = Int.random(in: 0...bytes.count, using: &generator)
+            #expect(ValkeyWire.read([bytes]) == ValkeyWire.read([Array(bytes[..<cut]), Array(bytes[cut...])]))
+        }
+    }
+
+    @Test("Errors of scripts are told by the error inside, as Redis 6 wraps it")
+    func scriptErrors() {
+        let line =
+            "ERR Error running script (call to f_ab12): @user_script:1: @user_script: 1: -OOM command not allowed when used"
+        #expect(RESPError(line: line).code == "OOM")
+        #expect(RESPError(line: "ERR -x").code == "ERR")
+        #expect(RESPError(line: "").code == "ERR")
+        #expect(RESPError(line: "READONLY You can't").code == "READONLY")
+    }
+}
+
+/// Numbers that are the same in every run (SplitMix64).
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var word = state
+        word = (word ^ word >> 30) &* 0xbf58_476d_1ce4_e5b9
+        word = (word ^ word >> 27) &* 0x94d0_49bb_1331_11eb
+        return word ^ word >> 31
+    }
+}

@@ -1,0 +1,35 @@
+import Logging
+import Synchronization
+
+/// Keeps what is logged, down to the trace level.
+final class RecordedLog: Sendable {
+    private let lines = Mutex<[[String: String]]>([])
+
+    /// The lines: their metadata, `message` and `level`.
+    var all: [[String: String]] { lines.withLock { $0 } }
+
+    /// A logger that writes here.
+    var logger: Logger { Logger(label: "test") { _ in Handler(log: self) } }
+
+    /// Lines with a value under a key.
+    func lines(_ key: String, _ value: String) -> [[String: String]] { all.filter { $0[key] == value } }
+
+    private struct Handler: LogHandler {
+        let log: RecordedLog
+        var metadata = Logger.Metadata()
+        var logLevel = Logger.Level.trace
+
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) {
+            var line = metadata.merging(event.metadata ?? [:]) { $1 }.mapValues { "\($0)" }
+            line["message"] = "\(event.message)"
+            line["level"] = "\(event.level)"
+            let written = line
+            log.lines.withLock { $0.append(written) }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+import CloakroomCore
+import Foundation
+import NIOCore
+import NIOPosix
+import NIOSSL
+import Synchronization
+
+@testable import CloakroomSessions
+
+/// A real server of the machine's, with a folder of its own. Whoever starts one stops it.
+final class RedisServer: Sendable {
+    /// What else there is to a server.
+    struct Options: Sendable {
+        var program = "redis-server"
+        /// Whether what it was told survives it.
+        var isPersistent = false
+        var arguments: [String] = []
+        /// Lines of its configuration file.
+        var configuration: [String] = []
+        /// How a client has to speak to it to see whether it is there.
+        var tls: TLSConfiguration?
+        var password: String?
+    }
+
+    let port: Int
+    let folder: URL
+    private let options: Options
+    private let process = Mutex<Process?>(nil)
+
+    /// Starts a server and waits until it answers.
+    init(_ options: Options = Options(), port: Int? = nil) async throws {
+        self.options = options
+        if let port { self.port = port } else { self.port = try await Self.freePort() }
+        folder = FileManager.default.temporaryDirectory.appending(path: "redis-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        try await start()
+    }
+
+    var address: HostAndPort { HostAndPort(host: "127.0.0.1", port: port) }
+
+    /// Starts it, on the port and in the folder that it had.
+    func start() async throws {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        let file = folder.appending(path: "redis.conf")
+        var lines = ["dir \(folder.path)", "bind 127.0.0.1"] + options.configuration
+        lines.append(options.tls == nil ? "port \(port)" : "port 0\ntls-port \(port)")
+        if options.program == "redis-server" {
+            lines += ["save \"\"", "appendonly \(options.isPersistent ? "yes" : "no")", "appendfsync always"]
+        }
+        // A sentinel writes what it finds out into its file, so it is made once.
+        if !FileManager.default.fileExists(atPath: file.path) {
+            try lines.joined(separator: "\n").appending("\n").write(to: file, atomically: true, encoding: .utf8)
+        }
+        process.arguments = [options.program, file.path] + options.arguments
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        self.process.withLock { $0 = process }
+        try await eventually("the server answers") {
+            guard process.isRunning else { throw NeverHappened(description: "\(self.options.program) did not start") }
+            // Without a password it answers too: that it wants one.
+            return await (try? self.connected { await $0.send([ValkeyCommand("PING")]) })?
+                .first.map { reply in
+                    switch reply {
+                    case .success: true
+                    case .failure(.refused(let error)): error.code != "LOADING"
+                    case .failure: false
+                    }
+                } ?? false
+        }
+    }
+
+    /// Ends it as a power cut would.
+    func kill() async {
+        await end(SIGKILL)
+    }
+
+    /// Ends it, and takes its folder away.
+    func stop() async {
+        await end(SIGKILL)
+        try? FileManager.default.removeItem(at: folder)
+    }
+
+    /// Leaves it there without a sign of life.
+    func freeze() { signal(SIGSTOP) }
+    func thaw() { signal(SIGCONT) }
+
+    /// Has it do something.
+    @discardableResult
+    func ask(_ name: String, _ parts: ValkeyCommand.Part...) async throws -> RESPValue {
+        let command = ValkeyCommand(name, parts)
+        return try await connected { connection in
+            if let password = self.options.password {
+                _ = await connection.send([ValkeyCommand("AUTH", .text(password))])
+            }
+            guard let reply = await connection.send([command]).first else { throw ValkeyFailure.lost }
+            return try reply.get()
+        }
+    }
+
+    private func connected<Value: Sendable>(
+        _ body: (ValkeyConnection) async throws -> Value
+    ) async throws -> Value {
+        let tls = try options.tls.map { try NIOSSLContext(configuration: $0) }
+        let connection = try await ValkeyConnection.connect(
+            host: "127.0.0.1", port: port,
+            options: ValkeyConnection.Options(
+                timeout: .seconds(10), tls: tls, serverName: tls == nil ? nil : "localhost", unfitCodes: []),
+            on: MultiThreadedEventLoopGroup.singleton.any())
+        defer { connection.close(.closed) }
+        return try await body(connection)
+    }
+
+    private func signal(_ signal: Int32) {
+        if let process = process.withLock({ $0 }), process.isRunning { Glibc.kill(process.processIdentifier, signal) }
+    }
+
+    private func end(_ number: Int32) async {
+        guard let process = process.withLock({ $0 }) else { return }
+        signal(number)
+        await withCheckedContinuation { continuation in
+            DispatchQueue.global().async {
+                process.waitUntilExit()
+                continuation.resume()
+            }
+        }
+        self.process.withLock { $0 = nil }
+    }
+
+    /// A port that nobody listens on.
+    static func freePort() async throws -> Int {
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .bind(host: "127.0.0.1", port: 0).get()
+        let port = channel.localAddress?.port
+        try await channel.close()
+        guard let port else { throw NeverHappened(description: "a free port") }
+        return port
+    }
+}
+
+/// Runs a test with a server that is gone afterwards.
+func withRedis<Value>(
+    _ options: RedisServer.Options = RedisServer.Options(), _ body: (RedisServer) async throws -> Value
+) async throws -> Value {
+    let server = try await RedisServer(options)
+    do {
+        let value = try await body(server)
+        await server.stop()
+        return value
+    } catch {
+        await server.stop()
+        throw error
+    }
+}

@@ -1,0 +1,125 @@
+import CloakroomCore
+import Logging
+import NIOPosix
+import NIOSSL
+import Synchronization
+
+@testable import CloakroomSessions
+
+/// One gateway's store on a server, and what it was told.
+struct Replica: Sendable {
+    let records: ValkeyRecords
+    let changes = RecordedChanges()
+    let log = RecordedLog()
+    private let running: Task<Void, Never>
+
+    /// Starts it. Does not wait for the link.
+    init(_ plan: ValkeyPlan, tls: TLSConfiguration? = nil) throws {
+        let records = try ValkeyRecords(
+            plan, tls: tls, group: MultiThreadedEventLoopGroup.singleton, logger: log.logger)
+        self.records = records
+        running = Task { [changes] in await records.run(changes, idleTimeout: .seconds(900)) }
+    }
+
+    /// Starts it, and waits for the link.
+    static func up(_ plan: ValkeyPlan, tls: TLSConfiguration? = nil) async throws -> Replica {
+        let replica = try Replica(plan, tls: tls)
+        try await replica.isUp()
+        return replica
+    }
+
+    static func up(_ server: RedisServer) async throws -> Replica {
+        try await up(ValkeyPlan(addresses: [server.address]))
+    }
+
+    func isUp() async throws {
+        try await eventually("the link is up") { changes.isUp }
+    }
+
+    func isDown() async throws {
+        try await eventually("the link is down") { !changes.isUp }
+    }
+
+    func stop() async {
+        running.cancel()
+        await running.value
+    }
+}
+
+/// Keeps what a store tells.
+final class RecordedChanges: RecordChanges {
+    enum Event: Sendable, Hashable {
+        case up
+        case down
+        case changed(SessionID)
+        case allChanged
+    }
+
+    private let listener = Mutex<(any RecordChanges)?>(nil)
+    private let told = Mutex<[(event: Event, at: ContinuousClock.Instant)]>([])
+
+    var events: [Event] { told.withLock { $0.map(\.event) } }
+    var isUp: Bool { told.withLock { $0.last { $0.event == .up || $0.event == .down }?.event == .up } }
+
+    func count(_ event: Event) -> Int { events.count { $0 == event } }
+
+    /// Waits for an event to have been told so many times.
+    /// - Returns: When it was, the last of these times.
+    @discardableResult
+    func waits(for event: Event, count: Int = 1) async throws -> ContinuousClock.Instant {
+        try await eventually("told of \(event)") { self.count(event) >= count }
+        return told.withLock { told in
+            told.filter { $0.event == event }.dropFirst(count - 1).first?.at ?? .now
+        }
+    }
+
+    /// Tells somebody else too, from now on.
+    func forward(to other: any RecordChanges) { listener.withLock { $0 = other } }
+
+    func linkChanged(isUp: Bool) {
+        add(isUp ? .up : .down)
+        listener.withLock { $0 }?.linkChanged(isUp: isUp)
+    }
+
+    func changed(_ id: SessionID) {
+        add(.changed(id))
+        listener.withLock { $0 }?.changed(id)
+    }
+
+    func allChanged() {
+        add(.allChanged)
+        listener.withLock { $0 }?.allChanged()
+    }
+
+    func expired(idle: Int, absolute: Int) {}
+
+    private func add(_ event: Event) {
+        let now = ContinuousClock.now
+        told.withLock { $0.append((event, now)) }
+    }
+}
+
+extension SessionRecord {
+    static let start = Timestamp(seconds: 1_700_000_000)
+
+    /// A record that is told apart by a number.
+    static func sample(_ number: UInt64 = 1, account: UInt64 = 7, version: UInt64 = 1) -> SessionRecord {
+        SessionRecord(
+            key: SessionKey(number, 2, 3, UInt64.max - number), account: account, createdAt: start,
+            expiresAt: start + .seconds(3_600), lastUsedAt: start, version: version,
+            contents: Array("sealed\r\n\u{0}\(number)/\(version)".utf8), client: [0, 13, 10, 255])
+    }
+
+    var id: SessionID { key.id }
+}
+
+extension ValkeyRecords {
+    /// Keeps a record for a quarter of an hour.
+    func insert(_ record: SessionRecord) async throws(SessionStoreError) -> Bool {
+        try await insert(record, keepUntil: SessionRecord.start + .seconds(900), now: SessionRecord.start)
+    }
+
+    func read(_ id: SessionID) async throws(SessionStoreError) -> RecordLookup {
+        try await read(id, now: SessionRecord.start)
+    }
+}

@@ -1,0 +1,100 @@
+import CloakroomCore
+import Synchronization
+
+@testable import CloakroomSessions
+
+/// A server of its own for one test of the contract.
+struct ValkeyPlace: RecordPlace {
+    private let server: RedisServer
+    private let replicas = Replicas()
+
+    init() async throws {
+        server = try await RedisServer()
+    }
+
+    func store() async throws -> any SessionRecordStore {
+        let replica = try await Replica.up(server)
+        replicas.list.withLock { $0.append(replica) }
+        return RunningRecords(replica: replica)
+    }
+
+    func tearDown() async {
+        for replica in replicas.list.withLock({ $0 }) { await replica.stop() }
+        await server.stop()
+    }
+
+    private final class Replicas: Sendable {
+        let list = Mutex<[Replica]>([])
+    }
+}
+
+/// A store that has its link already. Running it is hearing of changes.
+struct RunningRecords: SessionRecordStore {
+    let replica: Replica
+    private var records: ValkeyRecords { replica.records }
+
+    init(replica: Replica) {
+        self.replica = replica
+    }
+
+    var count: Int { records.count }
+
+    func run(_ changes: any RecordChanges, idleTimeout: Duration) async {
+        changes.linkChanged(isUp: true)
+        replica.changes.forward(to: changes)
+        // Ends with its task alone, as the store itself does.
+        let (waiting, end) = AsyncStream<Never>.makeStream()
+        await withTaskCancellationHandler {
+            for await _ in waiting {}
+        } onCancel: {
+            end.finish()
+        }
+    }
+
+    func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        try await records.insert(record, keepUntil: keepUntil, now: now)
+    }
+
+    func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup {
+        try await records.read(id, now: now)
+    }
+
+    func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError)
+        -> RecordChange
+    {
+        try await records.replace(record, fence: fence, now: now)
+    }
+
+    func remove(
+        _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
+    ) async throws(SessionStoreError) -> RecordRemoval {
+        try await records.remove(id, reason: reason, condition: condition, now: now)
+    }
+
+    func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) {
+        try await records.touch(touches)
+    }
+
+    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseAttempt
+    {
+        try await records.lease(id, for: duration, now: now)
+    }
+
+    func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError) {
+        try await records.release(id, fence: fence)
+    }
+
+    func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+        try await records.records(of: account, now: now)
+    }
+
+    func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
+        try await records.throttleStates(keys, now: now)
+    }
+
+    func replaceThrottleState(
+        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        try await records.replaceThrottleState(key, old, with: new, lifetime: lifetime, now: now)
+    }
+}

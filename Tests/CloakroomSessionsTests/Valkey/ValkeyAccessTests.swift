@@ -1,0 +1,153 @@
+import CloakroomCore
+import Foundation
+import NIOSSL
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("Users, passwords and TLS of the server", .serialized)
+struct ValkeyAccessTests {
+    /// What a user has to be allowed. The same line stands in the documentation.
+    static let permissions =
+        "~cloakroom:* resetchannels -@all +hello +client|tracking +client|setname +ping +role +evalsha +eval"
+        + " +exists +type +hset +hget +hmget +hgetall +hexists +hincrby +pexpire +pttl +del +get +set +time"
+        + " +zadd +zrem +zrange +zscore +zremrangebyscore"
+
+    @Test("A user with the documented permissions can do everything")
+    func minimalUser() async throws {
+        let options = RedisServer.Options(configuration: ["user gate on >canary-password \(Self.permissions)"])
+        try await withRedis(options) { server in
+            let plan = ValkeyPlan(addresses: [server.address], user: "gate", password: Secret("canary-password"))
+            let replica = try await Replica.up(plan)
+            let (store, start) = (replica.records, SessionRecord.start)
+            #expect(try await store.insert(.sample()))
+            #expect(try await store.read(SessionID(1)) == .record(.sample()))
+            #expect(try await store.lease(SessionID(1), for: .seconds(9), now: start) == .held(RenewalLease(fence: 1)))
+            #expect(try await store.replace(.sample(account: 8, version: 2), fence: 1, now: start) == .done)
+            try await store.release(SessionID(1), fence: 1)
+            let used = start + .seconds(1)
+            try await store.touch([RecordTouch(id: SessionID(1), lastUsedAt: used, keepUntil: used + .seconds(900))])
+            #expect(try await store.records(of: 8, now: start).count == 1)
+            let key = ThrottleKey(.address, hash: 1)
+            let state = ThrottleState(count: 1, since: start, notBefore: start)
+            #expect(try await store.throttleStates([key], now: start) == [nil])
+            #expect(
+                try await store.replaceThrottleState(key, nil, with: state, lifetime: .seconds(9), now: start))
+            #expect(try await store.replaceThrottleState(key, state, with: nil, lifetime: .seconds(9), now: start))
+            let removal = try await store.remove(SessionID(1), reason: .revoked, condition: nil, now: start)
+            #expect(removal != .gone)
+            #expect(try await store.insert(.sample(2)))
+            #expect(try await store.insert(.sample(2)) == false)
+            #expect(replica.log.lines("level", "error").isEmpty)
+            await replica.stop()
+        }
+    }
+
+    @Test("A wrong password is an error that says what to do, once, and not what the password was")
+    func wrongPassword() async throws {
+        let options = RedisServer.Options(
+            configuration: ["requirepass right-password"], password: "right-password")
+        try await withRedis(options) { server in
+            for (password, reason) in [(Secret("canary-password"), "wrongpass"), (nil, "noauth")] {
+                let replica = try Replica(ValkeyPlan(addresses: [server.address], password: password))
+                try await eventually("it says so") { !replica.log.lines("reason", reason).isEmpty }
+                await #expect(throws: SessionStoreError(.unavailable)) { try await replica.records.read(SessionID(1)) }
+                let line = try #require(replica.log.lines("reason", reason).first)
+                #expect(line["level"] == "error")
+                #expect(line["address"] == "\(server.address)")
+                #expect(line["user"] == "default")
+                #expect(line["hint"]?.contains("password") == true)
+                #expect(!"\(replica.log.all)".contains("canary-password"))
+                await replica.stop()
+            }
+            let replica = try Replica(ValkeyPlan(addresses: [server.address], password: Secret("later")))
+            try await eventually("it says so") { !replica.log.lines("reason", "wrongpass").isEmpty }
+            try await server.ask("CONFIG", "SET", "requirepass", "later")
+            try await replica.isUp()
+            #expect(replica.log.lines("reason", "wrongpass").count == 1)
+            await replica.stop()
+        }
+    }
+
+    @Test("A command that the user may not use is an error that names it")
+    func missingPermission() async throws {
+        let permissions = Self.permissions.replacing(" +hgetall", with: "")
+        let options = RedisServer.Options(configuration: [
+            "user gate on >canary-password \(permissions)", "user blind on >canary-password ~* -@all +hello",
+        ])
+        try await withRedis(options) { server in
+            let plan = ValkeyPlan(addresses: [server.address], user: "gate", password: Secret("canary-password"))
+            let replica = try await Replica.up(plan)
+            for _ in 0..<3 {
+                await #expect(throws: SessionStoreError(.unavailable)) { try await replica.records.read(SessionID(1)) }
+            }
+            let lines = replica.log.lines("reason", "noperm")
+            #expect(lines.count == 1)
+            #expect(lines.first?["command"] == "HGETALL")
+            #expect(lines.first?["level"] == "error")
+            await replica.stop()
+            var blind = plan
+            blind.user = "blind"
+            let other = try Replica(blind)
+            try await eventually("it says so") { !other.log.lines("reason", "noperm").isEmpty }
+            #expect(other.log.lines("reason", "noperm").first?["command"] == "CLIENT")
+            #expect(!"\(other.log.all)".contains("canary-password"))
+            await other.stop()
+        }
+    }
+
+    @Test("TLS works with a certificate that is trusted, and with no other")
+    func tls() async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "redis-tls-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let (certificate, key) = (folder.appending(path: "c.pem").path, folder.appending(path: "k.pem").path)
+        try Self.makeCertificate(certificate, key)
+        var trusting = TLSConfiguration.makeClientConfiguration()
+        trusting.trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(certificate))
+        let options = RedisServer.Options(
+            configuration: [
+                "tls-cert-file \(certificate)", "tls-key-file \(key)", "tls-ca-cert-file \(certificate)",
+                "tls-auth-clients no",
+            ], tls: trusting)
+        try await withRedis(options) { server in
+            let named = ValkeyPlan(addresses: [HostAndPort(host: "localhost", port: server.port)])
+            var configuration = trusting
+            // As the configuration for upstreams has it; a server would refuse what it does not speak.
+            configuration.applicationProtocols = ["http/1.1"]
+            for plan in [named, ValkeyPlan(addresses: [server.address])] {
+                let replica = try await Replica.up(plan, tls: configuration)
+                #expect(try await replica.records.insert(.sample()) == (plan == named))
+                await replica.stop()
+            }
+            let distrusting = try Replica(named, tls: .makeClientConfiguration())
+            try await eventually("TLS fails without trust") { !distrusting.log.lines("reason", "tls").isEmpty }
+            await distrusting.stop()
+            #expect(!distrusting.changes.events.contains(.up))
+            var misnamed = named
+            misnamed.tls = UpstreamTLSPlan(serverName: "elsewhere.example")
+            let other = try Replica(misnamed, tls: trusting)
+            try await eventually("TLS fails for another name") { !other.log.lines("reason", "tls").isEmpty }
+            await other.stop()
+            #expect(!other.changes.events.contains(.up))
+            let plain = try Replica(named)
+            try await eventually("clear text fails") { plain.log.all.contains { $0["reason"] != nil } }
+            await plain.stop()
+            #expect(!plain.changes.events.contains(.up))
+        }
+    }
+
+    /// Makes a certificate for `localhost` and 127.0.0.1, signed with its own key.
+    private static func makeCertificate(_ certificate: String, _ key: String) throws {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = [
+            "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
+            "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", certificate,
+        ]
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0)
+    }
+}

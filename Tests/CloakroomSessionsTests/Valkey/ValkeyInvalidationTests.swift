@@ -1,0 +1,115 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("Changes at other replicas", .serialized)
+struct ValkeyInvalidationTests {
+    private static let start = SessionRecord.start
+
+    private func withReplicas(_ body: (Replica, Replica, RedisServer) async throws -> Void) async throws {
+        try await withRedis { server in
+            let (a, b) = (try await Replica.up(server), try await Replica.up(server))
+            try await body(a, b, server)
+            await a.stop()
+            await b.stop()
+        }
+    }
+
+    @Test("Who has read a record is told that it was ended, at once; its ender is not")
+    func ended() async throws {
+        try await withReplicas { a, b, _ in
+            var slowest = Duration.zero
+            for number in UInt64(1)...50 {
+                let record = SessionRecord.sample(number)
+                _ = try await a.records.insert(record)
+                _ = try await b.records.read(record.id)
+                let began = ContinuousClock.now
+                _ = try await a.records.remove(record.id, reason: .signedOut, condition: nil, now: Self.start)
+                let told = try await b.changes.waits(for: .changed(record.id))
+                slowest = max(slowest, told - began)
+                #expect(try await b.records.read(record.id) == .ended(.signedOut))
+            }
+            #expect(slowest < .milliseconds(100))
+            #expect(!a.changes.events.contains { if case .changed = $0 { true } else { false } })
+        }
+    }
+
+    /// Each of these changes a record from A, which A is not told of, and the server forgets that A had read it.
+    @Test(
+        "Who has changed a record goes on being told of it",
+        arguments: ["insert", "replace", "touch", "old touch", "lease"])
+    func ownChanges(_ change: String) async throws {
+        try await withReplicas { a, b, _ in
+            let record = SessionRecord.sample()
+            _ = try await a.records.insert(record)
+            if change != "insert" { _ = try await a.records.read(record.id) }
+            switch change {
+            case "replace": _ = try await a.records.replace(.sample(version: 2), fence: nil, now: Self.start)
+            case "touch", "old touch":
+                let used = change == "touch" ? Self.start + .seconds(1) : Self.start
+                try await a.records.touch([
+                    RecordTouch(id: record.id, lastUsedAt: used, keepUntil: used + .seconds(900))
+                ])
+            case "lease": _ = try await a.records.lease(record.id, for: .seconds(9), now: Self.start)
+            default: break
+            }
+            #expect(a.changes.count(.changed(record.id)) == 0)
+            _ = try await b.records.remove(record.id, reason: .revoked, condition: nil, now: Self.start)
+            try await a.changes.waits(for: .changed(record.id))
+            #expect(try await a.records.read(record.id) == .ended(.revoked))
+        }
+    }
+
+    @Test("Rule 24: signing out everywhere reaches sessions on other replicas")
+    func everywhere() async throws {
+        try await withReplicas { a, b, _ in
+            for number in UInt64(1)...5 { _ = try await a.records.insert(.sample(number)) }
+            for number in UInt64(6)...9 { _ = try await b.records.insert(.sample(number)) }
+            for record in try await b.records.records(of: 7, now: Self.start) {
+                _ = try await b.records.remove(record.id, reason: .revoked, condition: nil, now: Self.start)
+            }
+            for number in UInt64(1)...5 { try await a.changes.waits(for: .changed(SessionID(number))) }
+            #expect(try await a.records.records(of: 7, now: Self.start).isEmpty)
+        }
+    }
+
+    @Test("A use that one replica notes is told to the others, which read the later time then")
+    func touches() async throws {
+        try await withReplicas { a, b, _ in
+            let record = SessionRecord.sample()
+            _ = try await a.records.insert(record)
+            _ = try await b.records.read(record.id)
+            let used = Self.start + .seconds(60)
+            try await a.records.touch([RecordTouch(id: record.id, lastUsedAt: used, keepUntil: used + .seconds(900))])
+            try await b.changes.waits(for: .changed(record.id))
+            guard case .record(let read) = try await b.records.read(record.id) else {
+                Issue.record("no record")
+                return
+            }
+            #expect(read.lastUsedAt == used)
+        }
+    }
+
+    @Test("What the server forgets by itself is told")
+    func forgetting() async throws {
+        try await withReplicas { a, b, server in
+            let record = SessionRecord.sample()
+            _ = try await a.records.insert(record)
+            try await server.ask("PEXPIRE", .text(a.records.keys.session(record.id)), "20")
+            _ = try await b.records.read(record.id)
+            try await b.changes.waits(for: .changed(record.id))
+            #expect(try await b.records.read(record.id) == .none)
+        }
+    }
+
+    @Test("An emptied database is told as such")
+    func flush() async throws {
+        try await withReplicas { a, _, server in
+            _ = try await a.records.insert(.sample())
+            try await server.ask("FLUSHALL")
+            try await a.changes.waits(for: .allChanged)
+            #expect(try await a.records.read(SessionID(1)) == .none)
+        }
+    }
+}

@@ -1,0 +1,320 @@
+import CloakroomCore
+import NIOCore
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("Records in a real server", .serialized)
+struct ValkeyRecordsTests {
+    private static let start = SessionRecord.start
+
+    private func withStore(_ body: (ValkeyRecords, RedisServer) async throws -> Void) async throws {
+        try await withRedis { server in
+            let replica = try await Replica.up(server)
+            try await body(replica.records, server)
+            await replica.stop()
+        }
+    }
+
+    @Test("A record comes back as it was kept, once per name")
+    func insertAndRead() async throws {
+        try await withStore { store, _ in
+            let record = SessionRecord.sample()
+            #expect(try await store.read(record.id) == .none)
+            let isNew = try await store.insert(record)
+            #expect(isNew)
+            #expect(try await store.read(record.id) == .record(record))
+            var other = SessionRecord.sample(account: 8)
+            other.contents = [1]
+            #expect(try await store.insert(other) == false)
+            #expect(try await store.read(record.id) == .record(record))
+            #expect(try await store.records(of: 8, now: Self.start).isEmpty)
+        }
+    }
+
+    @Test("Extreme values come back as well")
+    func extremes() async throws {
+        try await withStore { store, _ in
+            var record = SessionRecord.sample(.max, account: .max, version: .max)
+            record.expiresAt = Timestamp(milliseconds: .max)
+            record.createdAt = Timestamp(milliseconds: .min)
+            record.contents = (0..<100_000).map { UInt8(truncatingIfNeeded: $0) }
+            record.client = []
+            let isNew = try await store.insert(record, keepUntil: Timestamp(milliseconds: .max), now: Self.start)
+            #expect(isNew)
+            #expect(try await store.read(record.id) == .record(record))
+        }
+    }
+
+    @Test("A change needs the version before it, and leaves the later time of use")
+    func replace() async throws {
+        try await withStore { store, _ in
+            let record = SessionRecord.sample()
+            #expect(try await store.replace(.sample(version: 2), fence: nil, now: Self.start) == .gone)
+            _ = try await store.insert(record)
+            let used = Self.start + .seconds(60)
+            try await store.touch([
+                RecordTouch(id: record.id, lastUsedAt: used, keepUntil: used + .seconds(900)),
+                RecordTouch(id: record.id, lastUsedAt: Self.start + .seconds(30), keepUntil: used + .seconds(900)),
+                RecordTouch(id: SessionID(99), lastUsedAt: used, keepUntil: used + .seconds(900)),
+            ])
+            #expect(try await store.read(SessionID(99)) == .none)
+            var next = SessionRecord.sample(version: 2)
+            #expect(try await store.replace(next, fence: nil, now: Self.start) == .done)
+            next.lastUsedAt = used
+            #expect(try await store.read(record.id) == .record(next))
+            #expect(try await store.replace(next, fence: nil, now: Self.start) == .changed)
+            next.version = 3
+            next.lastUsedAt = used + .seconds(1)
+            #expect(try await store.replace(next, fence: nil, now: Self.start) == .done)
+            #expect(try await store.read(record.id) == .record(next))
+            var foreign = SessionRecord.sample(version: 4)
+            foreign.key = SessionKey(record.key.word0, 0, 0, 0)
+            #expect(try await store.replace(foreign, fence: nil, now: Self.start) == .gone)
+        }
+    }
+
+    @Test("One lease at a time; a later one shuts out an earlier one, and whoever has none")
+    func leases() async throws {
+        try await withStore { store, _ in
+            let record = SessionRecord.sample()
+            #expect(try await store.lease(record.id, for: .seconds(30), now: Self.start) == .gone)
+            _ = try await store.insert(record)
+            let first = try await store.lease(record.id, for: .seconds(30), now: Self.start)
+            #expect(first == .held(RenewalLease(fence: 1)))
+            #expect(try await store.lease(record.id, for: .seconds(30), now: Self.start) == .taken)
+            #expect(try await store.replace(.sample(version: 2), fence: nil, now: Self.start) == .fenced)
+            try await store.release(record.id, fence: 7)
+            #expect(try await store.lease(record.id, for: .seconds(30), now: Self.start) == .taken)
+            try await store.release(record.id, fence: 1)
+            let second = try await store.lease(record.id, for: .seconds(30), now: Self.start)
+            #expect(second == .held(RenewalLease(fence: 2)))
+            #expect(try await store.replace(.sample(version: 2), fence: 1, now: Self.start) == .fenced)
+            #expect(try await store.replace(.sample(version: 3), fence: 2, now: Self.start) == .changed)
+            #expect(try await store.replace(.sample(version: 2), fence: 2, now: Self.start) == .done)
+            let condition = (version: UInt64(1), fence: UInt64(2))
+            let removal = try await store.remove(
+                record.id, reason: .refreshRejected, condition: condition, now: Self.start)
+            #expect(removal == .changed)
+            let good = (version: UInt64(2), fence: UInt64(2))
+            let removed = try await store.remove(record.id, reason: .refreshRejected, condition: good, now: Self.start)
+            #expect(removed == .removed(.sample(version: 2)))
+            #expect(try await store.read(record.id) == .ended(.refreshRejected))
+        }
+    }
+
+    @Test("A lease runs out by the server's clock, and its holder may still save while nobody else has it")
+    func leaseEnds() async throws {
+        try await withStore { store, server in
+            let record = SessionRecord.sample()
+            _ = try await store.insert(record)
+            _ = try await store.lease(record.id, for: .milliseconds(1), now: Self.start)
+            try await eventually("the lease is over") {
+                try await server.ask("EXISTS", .text(store.keys.lease(record.id))) == .integer(0)
+            }
+            #expect(try await store.replace(.sample(version: 2), fence: 1, now: Self.start) == .done)
+            let next = try await store.lease(record.id, for: .seconds(30), now: Self.start)
+            #expect(next == .held(RenewalLease(fence: 2)))
+        }
+    }
+
+    @Test("An account's records are listed, and no others; a new hash of the account moves them")
+    func accounts() async throws {
+        try await withStore { store, _ in
+            for number in UInt64(1)...3 { _ = try await store.insert(.sample(number)) }
+            _ = try await store.insert(.sample(4, account: 8))
+            let listed = try await store.records(of: 7, now: Self.start)
+            #expect(Set(listed.map(\.id)) == [SessionID(1), SessionID(2), SessionID(3)])
+            _ = try await store.remove(SessionID(1), reason: .revoked, condition: nil, now: Self.start)
+            #expect(try await store.replace(.sample(2, account: 9, version: 2), fence: nil, now: Self.start) == .done)
+            #expect(try await store.records(of: 7, now: Self.start).map(\.id) == [SessionID(3)])
+            #expect(try await store.records(of: 9, now: Self.start).map(\.id) == [SessionID(2)])
+            #expect(try await store.records(of: 8, now: Self.start).map(\.id) == [SessionID(4)])
+        }
+    }
+
+    @Test("Rule 24: a session is in its account's index before it is there, and stays while others end")
+    func indexFirst() async throws {
+        try await withStore { store, server in
+            // The record cannot be written: a name without a record is what a crash between the two leaves.
+            let record = SessionRecord.sample()
+            try await server.ask("SET", .text(store.keys.session(record.id)), "foreign")
+            #expect(try await store.insert(record) == false)
+            try await server.ask("DEL", .text(store.keys.session(record.id)))
+            try await server.ask("ZADD", .text(store.keys.sessions(of: 7)), "99999999999999", .text("\(record.id)"))
+            #expect(try await store.records(of: 7, now: Self.start).isEmpty)
+            // The list does not clear the name away, because its record may be on its way.
+            #expect(try await store.insert(record))
+            #expect(try await store.records(of: 7, now: Self.start) == [record])
+            _ = try await store.insert(.sample(2))
+            _ = try await store.remove(SessionID(2), reason: .signedOut, condition: nil, now: Self.start)
+            #expect(try await store.records(of: 7, now: Self.start) == [record])
+        }
+    }
+
+    @Test("Names in the index are cleared away once the server has forgotten their records")
+    func indexIsPruned() async throws {
+        try await withStore { store, server in
+            let index = store.keys.sessions(of: 7)
+            try await server.ask("ZADD", .text(index), "1000", "00000000000000ff")
+            _ = try await store.insert(.sample())
+            #expect(try await server.ask("ZCARD", .text(index)) == .integer(1))
+            let life = try await server.ask("PTTL", .text(index))
+            #expect(life != .integer(-1))
+        }
+    }
+
+    @Test("The server forgets a record some minutes after it could be used last")
+    func forgetting() async throws {
+        try await withStore { store, server in
+            let record = SessionRecord.sample()
+            _ = try await store.insert(record)
+            func life() async throws -> Int64 {
+                guard case .integer(let life) = try await server.ask("PTTL", .text(store.keys.session(record.id)))
+                else { return -3 }
+                return life
+            }
+            #expect((1_190_000...1_200_000).contains(try await life()))
+            let used = Self.start + .seconds(60)
+            try await store.touch([RecordTouch(id: record.id, lastUsedAt: used, keepUntil: used + .seconds(1_800))])
+            #expect((2_090_000...2_100_000).contains(try await life()))
+        }
+    }
+
+    @Test("What ended is told the reason for a while; a reason of a later release is one too")
+    func tombstones() async throws {
+        try await withStore { store, server in
+            _ = try await store.insert(.sample())
+            let removed = try await store.remove(SessionID(1), reason: .signedOut, condition: nil, now: Self.start)
+            #expect(removed == .removed(.sample()))
+            let again = try await store.remove(SessionID(1), reason: .revoked, condition: nil, now: Self.start)
+            #expect(again == .gone)
+            #expect(try await store.read(SessionID(1)) == .ended(.signedOut))
+            let key = store.keys.ended(SessionID(1))
+            guard case .integer(let life) = try await server.ask("PTTL", .text(key)) else {
+                Issue.record("no time to live")
+                return
+            }
+            #expect((290_000...300_000).contains(life))
+            try await server.ask("SET", .text(key), "of_a_later_release")
+            #expect(try await store.read(SessionID(1)) == .ended(.revoked))
+        }
+    }
+
+    @Test("Foreign and damaged records are unreadable, and can be ended")
+    func damage() async throws {
+        try await withStore { store, server in
+            for number in UInt64(1)...3 { _ = try await store.insert(.sample(number)) }
+            let keys = (1...3).map { store.keys.session(SessionID($0)) }
+            try await server.ask("SET", .text(keys[0]), "foreign")
+            try await server.ask("HSET", .text(keys[1]), "e", "soon")
+            try await server.ask("HSET", .text(keys[2]), "k", "short")
+            for number in UInt64(1)...3 {
+                let id = SessionID(number)
+                #expect(try await store.read(id) == .unreadable)
+                #expect(try await store.replace(.sample(number, version: 3), fence: nil, now: Self.start) != .done)
+                let removal = try await store.remove(id, reason: .unreadable, condition: nil, now: Self.start)
+                #expect(removal == .gone)
+                #expect(try await store.read(id) == .ended(.unreadable))
+            }
+            #expect(try await store.records(of: 7, now: Self.start).isEmpty)
+        }
+    }
+
+    @Test("Scripts that the server does not know are spelled out to it, once")
+    func scriptsAreFlushed() async throws {
+        try await withStore { store, server in
+            _ = try await store.insert(.sample())
+            try await server.ask("SCRIPT", "FLUSH")
+            let touches = (1...1_200).map { number in
+                RecordTouch(
+                    id: SessionID(UInt64(number)), lastUsedAt: Self.start + .seconds(1),
+                    keepUntil: Self.start + .seconds(900))
+            }
+            try await store.touch(touches)
+            var record = SessionRecord.sample()
+            record.lastUsedAt = Self.start + .seconds(1)
+            #expect(try await store.read(record.id) == .record(record))
+            #expect(try await store.lease(record.id, for: .seconds(1), now: Self.start) != .gone)
+        }
+    }
+
+    @Test("A thousand commands at once are all answered, each with its own answer")
+    func manyAtOnce() async throws {
+        try await withStore { store, _ in
+            let ok = try await withThrowingTaskGroup(of: Bool.self) { group in
+                for number in UInt64(1)...1_000 {
+                    group.addTask {
+                        let record = SessionRecord.sample(number, account: number % 10)
+                        guard try await store.insert(record) else { return false }
+                        return try await store.read(record.id) == .record(record)
+                    }
+                }
+                return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+            }
+            #expect(ok == 1_000)
+            #expect(try await store.records(of: 3, now: Self.start).count == 100)
+        }
+    }
+
+    @Test("A server without memory is a full store for who signs in, and ends sessions all the same")
+    func full() async throws {
+        try await withStore { store, server in
+            _ = try await store.insert(.sample())
+            try await server.ask("CONFIG", "SET", "maxmemory", "1")
+            await #expect(throws: SessionStoreError(.full)) { try await store.insert(.sample(2)) }
+            let use = RecordTouch(
+                id: SessionID(1), lastUsedAt: Self.start + .seconds(1), keepUntil: Self.start + .seconds(900))
+            await #expect(throws: SessionStoreError(.unavailable)) { try await store.touch([use]) }
+            let removal = try await store.remove(SessionID(1), reason: .signedOut, condition: nil, now: Self.start)
+            #expect(removal == .removed(.sample()))
+            #expect(try await store.read(SessionID(1)) == .ended(.signedOut))
+        }
+    }
+
+    @Test("States of the throttle change only from what they were")
+    func throttle() async throws {
+        try await withStore { store, server in
+            let key = ThrottleKey(.account, hash: .max)
+            let (a, b) = (
+                ThrottleState(count: 1, since: Self.start, notBefore: Self.start),
+                ThrottleState(count: .max, since: Timestamp(milliseconds: -5), notBefore: Timestamp(milliseconds: .max))
+            )
+            func swap(_ old: ThrottleState?, _ new: ThrottleState?) async throws -> Bool {
+                try await store.replaceThrottleState(key, old, with: new, lifetime: .seconds(60), now: Self.start)
+            }
+            func states() async throws -> [ThrottleState?] {
+                try await store.throttleStates([ThrottleKey(.address, hash: 1), key], now: Self.start)
+            }
+            #expect(try await states() == [nil, nil])
+            #expect(try await swap(a, b) == false)
+            #expect(try await swap(nil, a))
+            #expect(try await swap(nil, b) == false)
+            #expect(try await swap(a, b))
+            #expect(try await states() == [nil, b])
+            #expect(try await server.ask("PTTL", .text(store.keys.throttle(key))) != .integer(-1))
+            #expect(try await swap(b, nil))
+            #expect(try await states() == [nil, nil])
+            try await server.ask("SET", .text(store.keys.throttle(key)), "nonsense")
+            #expect(try await states() == [nil, nil])
+            #expect(try await swap(nil, a))
+        }
+    }
+
+    @Test("Keys say what they are for, and everything about a session is in one slot")
+    func keys() {
+        let keys = ValkeyKeys(prefix: "app:x")
+        #expect(keys.session(SessionID(255)) == "app:x:{00000000000000ff}:session")
+        #expect(keys.lease(SessionID(255)) == "app:x:{00000000000000ff}:lease")
+        #expect(keys.ended(SessionID(255)) == "app:x:{00000000000000ff}:ended")
+        #expect(keys.sessions(of: 255) == "app:x:{a00000000000000ff}:sessions")
+        #expect(keys.throttle(ThrottleKey(.address, hash: 255)) == "app:x:{t200000000000000ff}:throttle")
+        #expect(keys.session(named: ByteBuffer(string: keys.session(SessionID(255)))) == SessionID(255))
+        for other in [
+            keys.lease(SessionID(1)), "app:x:{}:session", "app:{00000000000000ff}:session", "app:x:{0ff}:session",
+            "app:x:{00000000000000fF}:session", "}:session", "app:x:{",
+        ] {
+            #expect(keys.session(named: ByteBuffer(string: other)) == nil)
+        }
+    }
+}

@@ -1,0 +1,69 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("Sentinels", .serialized)
+struct ValkeySentinelTests {
+    @Test("The primary is found by its name, and found again after a failover, with its sessions")
+    func failover() async throws {
+        let (primary, absent) = (try await RedisServer(), try await RedisServer.freePort())
+        var options = RedisServer.Options(configuration: ["replicaof 127.0.0.1 \(primary.port)"])
+        let replica = try await RedisServer(options)
+        options = RedisServer.Options(
+            program: "redis-sentinel",
+            configuration: [
+                "sentinel monitor main 127.0.0.1 \(primary.port) 1", "sentinel down-after-milliseconds main 500",
+                "sentinel failover-timeout main 2000",
+            ])
+        let sentinel = try await RedisServer(options)
+        // One sentinel of the list is not there, which does not matter.
+        let plan = ValkeyPlan(
+            addresses: [HostAndPort(host: "127.0.0.1", port: absent), sentinel.address], sentinelPrimary: "main")
+        let gateway = try await Replica.up(plan)
+        #expect(gateway.log.lines("address", "\(primary.address)").count == 1)
+        #expect(try await gateway.records.insert(.sample()))
+        try await eventually("the replica has it") {
+            try await replica.ask("EXISTS", .text(gateway.records.keys.session(SessionID(1)))) == .integer(1)
+        }
+        try await eventually("the sentinel knows the replica") {
+            try await sentinel.ask("SENTINEL", "REPLICAS", "main").elements?.count == 1
+        }
+        await primary.kill()
+        try await gateway.isDown()
+        try await gateway.isUp()
+        #expect(gateway.log.lines("address", "\(replica.address)").count == 1)
+        #expect(try await gateway.records.read(SessionID(1)) == .record(.sample()))
+        #expect(try await gateway.records.insert(.sample(2)))
+        await gateway.stop()
+        for server in [sentinel, replica, primary] { await server.stop() }
+    }
+
+    @Test("A name that the sentinels do not know is no primary")
+    func unknownName() async throws {
+        let options = RedisServer.Options(program: "redis-sentinel")
+        try await withRedis(options) { sentinel in
+            let plan = ValkeyPlan(addresses: [sentinel.address], sentinelPrimary: "other")
+            let gateway = try Replica(plan)
+            try await eventually("it says so") { !gateway.log.lines("reason", "no_primary").isEmpty }
+            #expect(!gateway.changes.events.contains(.up))
+            await gateway.stop()
+        }
+    }
+
+    @Test("A replica is not written to: the link waits for a primary")
+    func replicaInstead() async throws {
+        try await withRedis { server in
+            let gateway = try await Replica.up(server)
+            try await server.ask("REPLICAOF", "127.0.0.1", "1")
+            // A write is refused, so the connection is of no use any more.
+            await #expect(throws: SessionStoreError(.unavailable)) { try await gateway.records.insert(.sample()) }
+            try await gateway.isDown()
+            try await eventually("it says so") { !gateway.log.lines("reason", "readonly").isEmpty }
+            try await server.ask("REPLICAOF", "NO", "ONE")
+            try await gateway.isUp()
+            #expect(try await gateway.records.insert(.sample()))
+            await gateway.stop()
+        }
+    }
+}

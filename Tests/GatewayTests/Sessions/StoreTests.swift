@@ -1,0 +1,222 @@
+import Foundation
+import MockAPI
+import Testing
+
+/// What each store is for, seen from outside.
+@Suite("Sessions in every store", .serialized, .timeLimit(.minutes(4)))
+struct StoreTests {
+    @Test("Sign in, use, sign out, and the ticket opens nothing any more", arguments: SessionPlace.Kind.allCases)
+    func wholeLife(kind: SessionPlace.Kind) async throws {
+        try await SessionPlace.with(kind) { place in
+            try await ServedGateway.running(set: place.settings()) { gateway, mock in
+                let client = gateway.client
+                #expect(try await client.signIn().status == 200)
+                #expect(try await client.get("/videos/1").status == 200)
+                #expect(try await client.get("/auth").json(as: WhoAmI.self).user.name == "Jo")
+                let ticket = client.cookie
+                #expect(try await client.send("DELETE", "/auth").status == 204)
+                let after = try await client.other(cookie: ticket).get("/videos/1")
+                #expect(after.status == 401)
+                #expect(after.problem?.reason == "revoked")
+                #expect(mock.observations.snapshot().count("POST", "/auth/revoke") == 1)
+                #expect(mock.observations.snapshot().count("GET", "/videos/1") == 1)
+            }
+        }
+    }
+
+    @Test("A session outlives kill -9 of the gateway", arguments: [SessionPlace.Kind.sqlite, .valkey])
+    func killed(kind: SessionPlace.Kind) async throws {
+        try await SessionPlace.with(kind) { place in
+            try await MockAPI.withServer(.withTwoUsers) { mock in
+                let file = GatewayFile(upstream: mock.baseURL)
+                let ticket = try await ServedGateway.running(file, set: place.settings()) { gateway in
+                    let client = gateway.client
+                    #expect(try await client.signIn().status == 200)
+                    gateway.program.send(SIGKILL)
+                    #expect(try await gateway.program.ending().wasKilled)
+                    return client.cookie
+                }
+                try await ServedGateway.running(file, set: place.settings()) { gateway in
+                    let client = gateway.client.other(cookie: ticket)
+                    #expect(try await client.get("/videos/1").status == 200)
+                    #expect(try await client.get("/auth").json(as: WhoAmI.self).user.name == "Jo")
+                }
+            }
+        }
+    }
+
+    @Test("A gateway secret is rotated without signing anybody out", arguments: [SessionPlace.Kind.sqlite, .valkey])
+    func rotation(kind: SessionPlace.Kind) async throws {
+        let old = "an old secret of the gateway's and long enough"
+        let new = "a new secret of the gateway's and long enough"
+        try await SessionPlace.with(kind) { place in
+            try await MockAPI.withServer(.withTwoUsers) { mock in
+                let file = GatewayFile(upstream: mock.baseURL)
+                let ticket = try await ServedGateway.running(file, set: place.settings(secrets: [old])) { gateway in
+                    let client = gateway.client
+                    #expect(try await client.signIn().status == 200)
+                    return client.cookie
+                }
+                try await ServedGateway.running(file, set: place.settings(secrets: [new, old])) { gateway in
+                    let client = gateway.client.other(cookie: ticket)
+                    #expect(try await client.get("/videos/1").status == 200)
+                    // Sealed anew by its use; what was written under the old secret is found by the new one too.
+                    try await eventually("it is listed under the new secret") {
+                        try await client.get("/auth/sessions").body.contains("\"current\":true")
+                    }
+                    gateway.program.send(SIGTERM)
+                    #expect(try await gateway.program.ending().status == 0)
+                }
+                try await ServedGateway.running(file, set: place.settings(secrets: [new])) { gateway in
+                    let client = gateway.client.other(cookie: ticket)
+                    #expect(try await client.get("/videos/1").status == 200)
+                }
+            }
+        }
+    }
+
+    @Test(
+        "A record that cannot be opened is a session that is gone, with a line in the audit log, and nothing else",
+        arguments: [SessionPlace.Kind.sqlite, .valkey])
+    func unreadable(kind: SessionPlace.Kind) async throws {
+        try await SessionPlace.with(kind) { place in
+            try await MockAPI.withServer(.withTwoUsers) { mock in
+                let file = GatewayFile(upstream: mock.baseURL)
+                let ticket = try await ServedGateway.running(file, set: place.settings()) { gateway in
+                    let client = gateway.client
+                    #expect(try await client.signIn().status == 200)
+                    return client.cookie
+                }
+                let foreign = "another secret that nobody else knows of"
+                try await ServedGateway.running(file, set: place.settings(secrets: [foreign])) { gateway in
+                    let client = gateway.client.other(cookie: ticket)
+                    let answer = try await client.get("/videos/1")
+                    #expect(answer.status == 401)
+                    #expect(answer.problem?.reason == "no_session")
+                    try await eventually("the audit line") {
+                        gateway.program.output.contains(#""event":"session_unreadable""#)
+                    }
+                    #expect(try await client.signIn().status == 200)
+                    #expect(try await client.get("/videos/1").status == 200)
+                }
+            }
+        }
+    }
+
+    @Test("A store that is away at the start: it says so, is not ready, signs nobody in, and comes to be ready")
+    func awayAtStart() async throws {
+        let place = SessionPlace(kind: .valkey, folder: try TemporaryFolder(), port: try await SessionPlace.freePort())
+        try await ServedGateway.running(set: place.settings()) { gateway, _ in
+            let admin = WebClient(gateway.admin)
+            let ready = try await admin.get("/ready")
+            #expect(ready.status == 503)
+            #expect(ready.body.contains("session store"))
+            #expect(try await admin.get("/live").status == 200)
+            #expect(try await gateway.client.get("/episodes").status == 200)
+            let refused = try await gateway.client.signIn()
+            #expect(refused.status == 503)
+            #expect(refused.problem?.code == "store_unavailable")
+            #expect(refused.values(of: "Retry-After") != [])
+            let stranger = gateway.client.other(cookie: String(repeating: "A", count: 43))
+            #expect(try await stranger.get("/videos/1").status == 503)
+            try await eventually("a line that says so") {
+                gateway.program.output.contains("127.0.0.1:\(place.port)")
+            }
+            try await place.withServer {
+                try await eventually("it is ready") { try await admin.get("/ready").status == 200 }
+                #expect(try await gateway.client.signIn().status == 200)
+            }
+        }
+    }
+
+    @Test("One's own sessions are listed, ended one by one and all but this one, on every replica")
+    func selfService() async throws {
+        struct Listed: Decodable {
+            struct Entry: Decodable {
+                var id: String
+                var address: String
+                var userAgent: String
+                var current: Bool
+            }
+            var sessions: [Entry]
+        }
+        try await SessionPlace.with(.valkey) { place in
+            try await MockAPI.withServer(.withTwoUsers) { mock in
+                let file = GatewayFile(upstream: mock.baseURL)
+                try await ServedGateway.running(file, set: place.settings()) { first in
+                    try await ServedGateway.running(file, set: place.settings()) { second in
+                        let phone = first.client
+                        let laptop = second.client
+                        let tablet = second.client
+                        let mia = second.client
+                        for client in [phone, laptop, tablet] { #expect(try await client.signIn().status == 200) }
+                        #expect(try await mia.signIn(email: "mia@example.com", password: "geheim").status == 200)
+                        let list = try await phone.get("/auth/sessions")
+                        #expect(list.status == 200)
+                        let listed = try list.json(as: Listed.self).sessions
+                        #expect(listed.count == 3)
+                        #expect(listed.filter(\.current).count == 1)
+                        #expect(Set(listed.map(\.address)) == ["127.0.0.1"])
+                        let own = try await laptop.get("/auth/sessions")
+                        let laptopID = try #require(own.json(as: Listed.self).sessions.first { $0.current }?.id)
+
+                        #expect(try await mia.send("DELETE", "/auth/sessions/\(laptopID)").status == 404)
+                        #expect(try await phone.send("DELETE", "/auth/sessions/\(laptopID)").status == 204)
+                        try await eventually("the laptop is signed out") {
+                            try await laptop.get("/videos/1").status == 401
+                        }
+                        #expect(try await tablet.get("/videos/1").status == 200)
+                        #expect((200...204).contains(try await phone.send("DELETE", "/auth/sessions").status))
+                        try await eventually("the tablet is signed out") {
+                            try await tablet.get("/videos/1").status == 401
+                        }
+                        #expect(try await phone.get("/videos/1").status == 200)
+                        #expect(try await mia.get("/videos/1").status == 200)
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("An operator ends sessions by user and by the id that stands in the log, with a token and not without")
+    func adminRevoke() async throws {
+        let token = "an-operators-token-for-tests"
+        try await ServedGateway.running(set: ["admin.token=\(token)"]) { gateway, _ in
+            let admin = WebClient(gateway.admin)
+            let jo = gateway.client
+            let mia = gateway.client
+            #expect(try await jo.signIn().status == 200)
+            #expect(try await mia.signIn(email: "mia@example.com", password: "geheim").status == 200)
+            let json = [("Content-Type", "application/json")]
+            let byUser = #"{"user":"Jo@Example.com"}"#
+            #expect(try await admin.send("POST", "/sessions/revoke", json, body: byUser).status == 401)
+            let wrong = json + [("Authorization", "Bearer \(token)x")]
+            #expect(try await admin.send("POST", "/sessions/revoke", wrong, body: byUser).status == 401)
+            #expect(try await jo.get("/videos/1").status == 200)
+            let right = json + [("Authorization", "Bearer \(token)")]
+            let ended = try await admin.send("POST", "/sessions/revoke", right, body: byUser)
+            #expect(ended.status == 200)
+            #expect(ended.body.contains("1"))
+            #expect(try await jo.get("/videos/1").problem?.reason == "revoked")
+            #expect(try await mia.get("/videos/1").status == 200)
+        }
+    }
+
+    @Test("The sixth wrong password in a row is 429 with Retry-After, in whatever spelling the account is written")
+    func throttle() async throws {
+        try await ServedGateway.running { gateway, mock in
+            let client = gateway.client
+            let spellings = ["jo@example.com", "JO@example.com", "Jo@Example.Com", "jo@EXAMPLE.com", "jO@example.com"]
+            for email in spellings { #expect(try await client.signIn(email: email, password: "no").status == 401) }
+            let asked = mock.observations.snapshot().count("POST", "/auth")
+            #expect(asked == 5)
+            let sixth = try await client.signIn()
+            #expect(sixth.status == 429)
+            #expect(sixth.problem?.code == "throttled")
+            #expect(Int(sixth.values(of: "Retry-After").first ?? "") ?? 0 >= 1)
+            #expect(mock.observations.snapshot().count("POST", "/auth") == asked)
+            // Others are not held up by it.
+            #expect(try await client.signIn(email: "mia@example.com", password: "geheim").status == 200)
+        }
+    }
+}

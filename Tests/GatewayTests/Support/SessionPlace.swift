@@ -1,0 +1,73 @@
+import Foundation
+import NIOCore
+import NIOPosix
+
+/// Where a gateway under test keeps its sessions, and what it is told of it. Several gateways may share one.
+struct SessionPlace {
+    enum Kind: String, Sendable, CaseIterable {
+        case memory, sqlite, valkey
+    }
+
+    static let secret = "a secret of the gateway's for tests and long enough"
+
+    let kind: Kind
+    let folder: TemporaryFolder
+    /// The port of the Redis server, if there is one.
+    let port: Int
+
+    /// What goes before the configuration.
+    /// - Parameter secrets: Other ones than the usual; none of them may hold a comma.
+    func settings(secrets: [String] = []) -> [String] {
+        let known = secrets.isEmpty ? [Self.secret] : secrets
+        var settings = ["session.store=\(kind.rawValue)", "session.secrets=\(known.joined(separator: ","))"]
+        switch kind {
+        case .memory: break
+        case .sqlite: settings.append("session.sqlite.path=\(folder.path(of: "sessions.sqlite"))")
+        case .valkey: settings.append("session.valkey.addresses=127.0.0.1:\(port)")
+        }
+        return settings
+    }
+
+    /// Everything that the store has written down.
+    func contents() throws -> [UInt8] {
+        let files = FileManager.default.enumerator(at: folder.url, includingPropertiesForKeys: nil)
+        var bytes: [UInt8] = []
+        while let file = files?.nextObject() as? URL {
+            guard let data = try? Data(contentsOf: file) else { continue }
+            bytes += data
+        }
+        return bytes
+    }
+
+    /// Has a store of a kind for as long as `body` takes.
+    static func with<R>(_ kind: Kind, body: (SessionPlace) async throws -> R) async throws -> R {
+        let folder = try TemporaryFolder()
+        guard kind == .valkey else { return try await body(SessionPlace(kind: kind, folder: folder, port: 0)) }
+        let place = SessionPlace(kind: kind, folder: folder, port: try await freePort())
+        return try await place.withServer { try await body(place) }
+    }
+
+    /// Runs the Redis server of this place, which writes down everything at once, for as long as `body` takes.
+    func withServer<R>(body: () async throws -> R) async throws -> R {
+        let server = try Executables.onPath("redis-server", package: "redis-server")
+        let arguments = [
+            "--port", "\(port)", "--bind", "127.0.0.1", "--dir", folder.url.path, "--save", "", "--appendonly", "yes",
+            "--appendfsync", "always",
+        ]
+        return try await ChildProgram.running(server, arguments) { program in
+            _ = try await program.waits(for: "redis-server listens") { program in
+                program.output.contains("Ready to accept connections") ? true : nil
+            }
+            return try await body()
+        }
+    }
+
+    /// A port of loopback that nobody listens on.
+    static func freePort() async throws -> Int {
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .bind(host: "127.0.0.1", port: 0).get()
+        let port = channel.localAddress?.port ?? 0
+        try await channel.close()
+        return port
+    }
+}

@@ -1,0 +1,107 @@
+import CloakroomCore
+
+/// The store, as `RenewalStore` describes it, with its own clock, which is the right one.
+struct ModelStore {
+    struct Record {
+        var session: Session
+        var fence: UInt64 = 0
+        /// When the lease ends; 0 for none.
+        var leaseEnd: Int64 = 0
+        var endReason: SessionEndReason?
+        var endedAt: Int64 = 0
+        var lastUse: Int64 = 0
+    }
+
+    enum Reseal { case done, changed, leased, gone }
+
+    private(set) var records: [Record] = []
+    private let mutant: Mutant?
+    private let forgetsLeases: Bool
+    private let idle: Int64
+    private let absolute: Int64
+
+    init(_ settings: Settings, mutant: Mutant?) {
+        self.mutant = mutant
+        forgetsLeases = settings.forgetsLeases
+        idle = settings.idle ?? .max / 2
+        absolute = settings.absolute ?? .max / 2
+    }
+
+    mutating func insert(_ session: Session) {
+        records.append(Record(session: session))
+    }
+
+    /// Whether a session is alive; one whose time is over ends now.
+    mutating func isAlive(_ index: Int, now: Int64) -> Bool {
+        guard records[index].endReason == nil else { return false }
+        if now >= absolute {
+            end(index, .expiredAbsolute, now: now)
+        } else if now >= records[index].lastUse + idle {
+            end(index, .expiredIdle, now: now)
+        }
+        return records[index].endReason == nil
+    }
+
+    mutating func lease(_ index: Int, for duration: Duration, now: Int64) -> LeaseAttempt {
+        guard isAlive(index, now: now) else { return .gone }
+        guard now >= records[index].leaseEnd || mutant == .noLease else { return .taken }
+        records[index].fence += 1
+        records[index].leaseEnd = mutant == .endlessLease ? .max : now + duration.wholeMilliseconds
+        return .held(RenewalLease(fence: records[index].fence))
+    }
+
+    mutating func read(_ index: Int, now: Int64) -> SessionLookup {
+        guard isAlive(index, now: now) else {
+            return .none(records[index].endReason?.unauthorizedReason ?? .noSession)
+        }
+        return .live(records[index].session)
+    }
+
+    mutating func save(_ index: Int, _ renewal: SessionRenewal, over version: UInt64, fence: UInt64, now: Int64)
+        -> SaveAttempt
+    {
+        guard isAlive(index, now: now) else { return .gone }
+        if mutant != .noFencing {
+            guard fence == records[index].fence else { return .fenced }
+            if forgetsLeases, now >= records[index].leaseEnd { return .fenced }
+        }
+        guard version == records[index].session.version || mutant == .noCompareAndSet else { return .changed }
+        records[index].session = records[index].session.renewed(with: renewal)
+        return .saved(records[index].session)
+    }
+
+    mutating func reject(_ index: Int, version: UInt64, fence: UInt64, now: Int64) -> RejectAttempt {
+        guard isAlive(index, now: now) else { return .gone }
+        guard fence == records[index].fence || mutant == .noFencing else { return .changed }
+        guard version == records[index].session.version || mutant == .noCompareAndSet else { return .changed }
+        end(index, .refreshRejected, now: now)
+        return .ended
+    }
+
+    mutating func release(_ index: Int, fence: UInt64) {
+        if fence == records[index].fence { records[index].leaseEnd = 0 }
+    }
+
+    /// Writes back what was read, under a new secret: the same contents, one version on.
+    mutating func reseal(_ index: Int, _ session: Session, now: Int64) -> Reseal {
+        guard isAlive(index, now: now) else { return .gone }
+        guard now >= records[index].leaseEnd else { return .leased }
+        let version = records[index].session.version
+        guard session.version == version || mutant == .noCompareAndSet else { return .changed }
+        records[index].session = session.renewed(with: SessionRenewal())
+        return .done
+    }
+
+    mutating func touch(_ index: Int, at time: Int64) {
+        records[index].lastUse = max(records[index].lastUse, time)
+    }
+
+    /// - Returns: Whether it was alive.
+    @discardableResult
+    mutating func end(_ index: Int, _ reason: SessionEndReason, now: Int64) -> Bool {
+        guard records[index].endReason == nil else { return false }
+        records[index].endReason = reason
+        records[index].endedAt = now
+        return true
+    }
+}

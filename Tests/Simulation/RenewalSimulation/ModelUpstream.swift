@@ -1,0 +1,95 @@
+/// The upstream: one family of rotating tokens for each session.
+struct ModelUpstream {
+    /// An access token and a refresh token that came in one answer.
+    struct Pair {
+        let session: Int
+        /// The pair whose refresh token was spent for this one; -1 for the first.
+        let parent: Int
+        /// The call that was answered with this one; -1 for the first.
+        let issuedBy: Int
+        let accessEnd: Int64
+        /// The call that spent the refresh token first; -1 for none.
+        var spentBy = -1
+        var spentAt: Int64 = 0
+        /// The call whose answer made this pair void; -1 for none.
+        var voidedBy = -1
+    }
+
+    struct Family {
+        /// The latest pair.
+        var current: Int
+        var isRevoked = false
+    }
+
+    /// What came of a refresh token.
+    struct Verdict {
+        /// The new pair; `nil` for a definite rejection.
+        var pair: Int?
+        /// The call that had spent the token before.
+        var spentBefore: Int?
+        /// The call that had made the token void without its being spent.
+        var voidedBefore: Int?
+    }
+
+    let rotation: Settings.Rotation
+    /// Milliseconds.
+    let accessLife: Int64
+    private(set) var pairs: [Pair] = []
+    private(set) var families: [Family] = []
+
+    init(_ settings: Settings) {
+        rotation = settings.rotation
+        accessLife = settings.accessLife * 1_000
+    }
+
+    /// Somebody signs in: the first pair of the next session.
+    mutating func signIn(now: Int64) -> Int {
+        let session = families.count
+        families.append(Family(current: 0))
+        return issue(session, parent: -1, call: -1, now: now)
+    }
+
+    mutating func refresh(_ pair: Int, call: Int, now: Int64) -> Verdict {
+        let session = pairs[pair].session
+        guard !families[session].isRevoked else { return Verdict() }
+        let current = families[session].current
+        if pair == current {
+            pairs[pair].spentBy = call
+            pairs[pair].spentAt = now
+            return Verdict(pair: issue(session, parent: pair, call: call, now: now))
+        }
+        if pairs[pair].voidedBy >= 0 {
+            families[session].isRevoked = true
+            return Verdict(voidedBefore: pairs[pair].voidedBy)
+        }
+        let spentBefore = pairs[pair].spentBy
+        if case .leeway(let leeway) = rotation, pairs[current].parent == pair, now - pairs[pair].spentAt <= leeway {
+            pairs[current].voidedBy = call
+            return Verdict(pair: issue(session, parent: pair, call: call, now: now), spentBefore: spentBefore)
+        }
+        families[session].isRevoked = true
+        return Verdict(spentBefore: spentBefore)
+    }
+
+    mutating func revoke(_ session: Int) {
+        families[session].isRevoked = true
+    }
+
+    /// Whether an access token opens anything.
+    func accepts(_ pair: Int, now: Int64) -> Bool {
+        now < pairs[pair].accessEnd && pairs[pair].voidedBy < 0 && !families[pairs[pair].session].isRevoked
+    }
+
+    /// Whether a pair is another one, or came of it.
+    func descends(_ pair: Int, from ancestor: Int) -> Bool {
+        var pair = pair
+        while pair > ancestor { pair = pairs[pair].parent }
+        return pair == ancestor
+    }
+
+    private mutating func issue(_ session: Int, parent: Int, call: Int, now: Int64) -> Int {
+        pairs.append(Pair(session: session, parent: parent, issuedBy: call, accessEnd: now + accessLife))
+        families[session].current = pairs.count - 1
+        return pairs.count - 1
+    }
+}

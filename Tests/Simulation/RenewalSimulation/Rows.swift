@@ -1,0 +1,144 @@
+import CloakroomCore
+
+/// A message to the store or to the upstream, and what is known of its answer. All-knowing: replicas do not see this.
+struct Call {
+    enum Owner {
+        case flight(Int)
+        /// A flight's second save, of the user's data.
+        case userSave(Int)
+        case request(Int)
+        case none
+    }
+
+    enum Body {
+        case lease(Int, Duration)
+        case read(Int)
+        case save(Int, SessionRenewal, over: UInt64, fence: UInt64, pair: Int?)
+        case reject(Int, version: UInt64, fence: UInt64)
+        case release(Int, fence: UInt64)
+        case reseal(Int, Session)
+        case touch(Int, Int64)
+        case end(Int)
+        case refresh(pair: Int)
+        case resource(session: Int, pair: Int)
+        case revoke(session: Int)
+    }
+
+    let replica: Int
+    /// Which of the replica's lives it is of.
+    let life: Int
+    /// Which of the replica's links to the store it went over.
+    let link: Int
+    let owner: Owner
+    let body: Body
+    let deadline: Int64
+    /// Whether the replica waits for the answer no more.
+    var isClosed = false
+    var isTimeoutPlanned = false
+    var arrivals = 0
+    /// Whether an answer came while it was waited for.
+    var isDelivered = false
+    /// Whether it came to the upstream when its sender held no lease any more, or waited no more.
+    var wasOrphan = false
+}
+
+/// What the store or the upstream says.
+enum Answer {
+    case lease(LeaseAttempt)
+    case read(SessionLookup)
+    case save(SaveAttempt)
+    case reject(RejectAttempt)
+    case done
+    case unavailable
+    case tokens(pair: Int)
+    case refused
+    case failed
+}
+
+/// A flight, with what carries it out.
+struct Flight {
+    let session: Int
+    let replica: Int
+    /// What it began with.
+    let initial: Session
+    var machine: RenewalFlight
+    var waiters: [Int] = []
+    var action: RenewalFlight.Action = .lease
+    var fence: UInt64 = 0
+    var isFinished = false
+    /// Its replica crashed.
+    var isDead = false
+    /// Something went wrong for it that may have cost it its lease.
+    var isDisturbed = false
+    var clockJumped = false
+    /// The pair that it spent, the call that spent it, and what that brought.
+    var spent = -1
+    var pair = -1
+    var pairAt: Int64 = 0
+    /// Whether the store holds, or has held, its pair.
+    var isKept = false
+    var wasRefused = false
+    /// For saving the user's data after it has finished.
+    var lease: RenewalLease?
+    var result: Session?
+}
+
+/// A client's request at a replica.
+struct Request {
+    enum State { case going, served, unavailable, unauthorized, refused, lost }
+
+    let session: Int
+    let replica: Int
+    let life: Int
+    let isProbe: Bool
+    let startedAt: Int64
+    var current: Session?
+    var wasReplayed = false
+    var waited = false
+    var state = State.going
+}
+
+/// A gateway process.
+struct Replica {
+    var life = 0
+    var isUp = true
+    /// The clock's error in milliseconds.
+    var offset: Int64 = 0
+    var pausedUntil: Int64 = 0
+    /// What came during a pause.
+    var inbox: [Event] = []
+    var isPartitioned = false
+    /// Counts the links to the store; answers that come over an earlier one than the latest never arrive.
+    var link = 0
+    var trustsLink = true
+    /// When the store's last answer or notice arrives: they come in the order in which they were sent.
+    var lastDelivery: Int64 = 0
+    var table: [Session?]
+    /// The flights under way, by session; -1 for none.
+    var flights: [Int]
+    var coolUntil: [Int64]
+    var failures: [Int]
+    /// Notices that are on their way, by session.
+    var noticesUnderWay: [Int]
+
+    init(sessions: Int) {
+        table = Array(repeating: nil, count: sessions)
+        flights = Array(repeating: -1, count: sessions)
+        coolUntil = Array(repeating: 0, count: sessions)
+        failures = Array(repeating: 0, count: sessions)
+        noticesUnderWay = Array(repeating: 0, count: sessions)
+    }
+
+    mutating func forget() {
+        for index in table.indices {
+            table[index] = nil
+            flights[index] = -1
+            coolUntil[index] = 0
+            failures[index] = 0
+        }
+    }
+
+    mutating func emptyTable() {
+        for index in table.indices { table[index] = nil }
+    }
+}

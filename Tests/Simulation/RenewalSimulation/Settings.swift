@@ -1,0 +1,91 @@
+import CloakroomCore
+
+/// How one world is set up, drawn from its seed. Each run has some kinds of faults and not the others: a run in which all
+/// goes wrong at once never gets far enough to show a subtle fault.
+struct Settings {
+    /// What the upstream does with a refresh token that was spent before.
+    enum Rotation {
+        /// It makes all tokens of the session void.
+        case strict
+        /// The one before the latest is good for a new pair for so many milliseconds; the latest pair is void then.
+        case leeway(Int64)
+    }
+
+    let replicas: Int
+    let sessions: Int
+    let clients: Int
+    let rotation: Rotation
+    let limits: RenewalLimits
+    /// How long an access token lives, in seconds.
+    let accessLife: Int64
+    /// How long a replica waits for the store.
+    let storeTimeout: Int64
+    /// Whether the store knows nothing of a lease that has run out.
+    let forgetsLeases: Bool
+    /// Until here things go wrong.
+    let calmAt: Int64
+    let idle: Int64?
+    let absolute: Int64?
+    let requestInterval: Int64
+    /// How often in a thousand messages, calls, or actions.
+    var slow, slowToken, lostRequest, lostReply, duplicateRequest, duplicateReply: Int
+    var upstreamFails, spendsAndFails, crashInFlight, pauseInFlight: Int
+    let reseal, userSave: Int
+    let disturbances: [(at: Int64, what: Disturbance)]
+    let skews: [Int64]
+
+    init(_ random: inout SplitMix64) {
+        replicas = 1 + random.below(4)
+        sessions = 1 + random.below(3)
+        clients = max(sessions, 1 + random.below(8))
+        rotation = random.chance(500) ? .strict : .leeway(random.chance(500) ? 1_000 : 10_000)
+        let lease = 1_300 + random.between(0, 1_200)
+        limits = RenewalLimits(
+            call: .milliseconds(1_000), lease: .milliseconds(lease), waiting: .milliseconds(lease + 200),
+            keeping: .milliseconds(random.between(3_000, 12_000)), pause: .milliseconds(50))
+        accessLife = random.between(2, 5)
+        storeTimeout = random.between(200, 500)
+        forgetsLeases = random.chance(300)
+        calmAt = random.between(8_000, 16_000)
+        idle = random.chance(150) ? random.between(3_000, 20_000) : nil
+        absolute = random.chance(200) ? random.between(6_000, 20_000) : nil
+        requestInterval = random.between(400, 2_000) * Int64(clients) / 3
+        let rate = { (random: inout SplitMix64, most: Int) in random.chance(500) ? 0 : 1 + random.below(most) }
+        slow = rate(&random, 60)
+        slowToken = rate(&random, 250)
+        lostRequest = rate(&random, 40)
+        lostReply = rate(&random, 40)
+        duplicateRequest = rate(&random, 30)
+        duplicateReply = rate(&random, 30)
+        upstreamFails = rate(&random, 200)
+        spendsAndFails = random.chance(800) ? 0 : 50
+        crashInFlight = rate(&random, 30)
+        pauseInFlight = rate(&random, 60)
+        reseal = rate(&random, 500)
+        userSave = rate(&random, 700)
+        var planned: [(at: Int64, what: Disturbance)] = []
+        let replicas = replicas
+        let sessions = sessions
+        let calmAt = calmAt
+        func plan(_ permille: Int, upTo most: Int, _ make: (inout SplitMix64) -> Disturbance) {
+            guard random.chance(permille) else { return }
+            for _ in 0...random.below(most) { planned.append((random.between(500, calmAt), make(&random))) }
+        }
+        plan(250, upTo: 3) { .crash(replica: $0.below(replicas)) }
+        plan(250, upTo: 3) { .pause(replica: $0.below(replicas)) }
+        plan(350, upTo: 3) { .partition(replica: $0.below(replicas)) }
+        plan(200, upTo: 2) { _ in .storeOutage }
+        plan(250, upTo: 3) { .clockJump(replica: $0.below(replicas)) }
+        plan(300, upTo: 2) { .signOut(session: $0.below(sessions)) }
+        plan(150, upTo: 1) { .signOutEverywhere(session: $0.below(sessions)) }
+        plan(100, upTo: 1) { .upstreamRevokes(session: $0.below(sessions)) }
+        disturbances = planned
+        skews = random.chance(400) ? (0..<replicas).map { _ in random.between(-150, 150) } : []
+    }
+
+    /// The same world, in which nothing goes wrong any more.
+    mutating func calm() {
+        (slow, slowToken, lostRequest, lostReply, duplicateRequest, duplicateReply) = (0, 0, 0, 0, 0, 0)
+        (upstreamFails, spendsAndFails, crashInFlight, pauseInFlight) = (0, 0, 0, 0)
+    }
+}

@@ -1,0 +1,26 @@
+/// What must hold, whatever happens.
+public enum Invariant: String, Sendable, CaseIterable {
+    /// No session ends, and nobody is told that theirs has, unless the upstream refused for good, somebody signed out, or
+    /// a timeout passed.
+    case endsWithCause
+    /// No refresh token is spent twice by who holds the lease, while the one who spent it first has come to no harm.
+    case spentOnce
+    /// What the holder of the latest lease was given is in the store once its save came there, and stays.
+    case resultKept
+    /// No token is used for, or kept in, another session than its own; and tokens that nobody needs are handed back.
+    case tokensStayHome
+    /// No request is served with a session that has ended, once the replica has been told.
+    case endedIsEnded
+    /// When nothing goes wrong any more, all sessions that are alive are served, and nothing hangs.
+    case progress
+}
+
+/// An invariant that did not hold.
+public struct Violation: Sendable, Equatable, CustomStringConvertible {
+    public let invariant: Invariant
+    public let text: String
+    /// Milliseconds since the beginning.
+    public let time: Int64
+
+    public var description: String { "\(invariant.rawValue) does not hold at \(time) ms: \(text)" }
+}

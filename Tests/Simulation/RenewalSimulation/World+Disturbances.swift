@@ -1,0 +1,139 @@
+import CloakroomCore
+
+/// What goes wrong, and what others do.
+extension World {
+    func disturb(_ what: Disturbance) {
+        note("\(what)")
+        switch what {
+        case .crash(let replica):
+            coverage.count(.crash)
+            crash(replica)
+        case .pause(let replica):
+            coverage.count(.pause)
+            pause(replica)
+        case .partition(let replica):
+            coverage.count(.partition)
+            cut(replica, noticedAfter: random.between(1, 1_500))
+            queue.push(.linkUp(replica: replica), at: now + random.between(50, 5_000))
+        case .storeOutage:
+            coverage.count(.storeOutage)
+            isStoreDown = true
+            for replica in replicas.indices { cut(replica, noticedAfter: 1) }
+            queue.push(.storeUp, at: now + random.between(100, 5_000))
+        case .clockJump(let replica):
+            coverage.count(.clockJump)
+            replicas[replica].offset -= random.between(200, 60_000)
+            clockHasJumped(replica)
+        case .signOut(let session):
+            let replica = random.below(settings.replicas)
+            if replicas[replica].isUp { sendToStore(.end(session), from: replica, owner: .none) }
+        case .signOutEverywhere(let session):
+            coverage.count(.signedOutEverywhere)
+            for other in 0..<settings.sessions where other / 2 == session / 2 {
+                guard store.isAlive(other, now: now), store.end(other, .signedOut, now: now) else { continue }
+                notify(of: other, but: nil)
+                sendUpstream(.revoke(session: other), from: 0, owner: .none)
+            }
+        case .upstreamRevokes(let session):
+            coverage.count(.upstreamRevoked)
+            upstream.revoke(session)
+        }
+    }
+
+    func crash(_ replica: Int) {
+        guard replicas[replica].isUp else { return }
+        note("r\(replica) crashes")
+        replicas[replica].isUp = false
+        replicas[replica].life += 1
+        replicas[replica].pausedUntil = 0
+        replicas[replica].forget()
+        for index in flights.indices where flights[index].replica == replica { flights[index].isDead = true }
+        queue.push(.restart(replica: replica, life: replicas[replica].life), at: now + random.between(100, 3_000))
+        let inbox = replicas[replica].inbox
+        replicas[replica].inbox = []
+        for event in inbox { handle(event) }
+    }
+
+    func restart(_ replica: Int, _ life: Int) {
+        guard !replicas[replica].isUp, replicas[replica].life == life else { return }
+        note("r\(replica) is up")
+        replicas[replica].isUp = true
+        replicas[replica].link += 1
+        replicas[replica].trustsLink = !replicas[replica].isPartitioned
+        replicas[replica].lastDelivery = now
+    }
+
+    /// Stops a process for a while; long enough, often, for a lease to run out.
+    func pause(_ replica: Int) {
+        guard replicas[replica].isUp else { return }
+        let until = now + random.between(50, random.chance(500) ? 5_000 : 500)
+        note("r\(replica) pauses until \(until)")
+        replicas[replica].pausedUntil = max(replicas[replica].pausedUntil, until)
+        for index in flights.indices where flights[index].replica == replica { flights[index].isDisturbed = true }
+        queue.push(.resume(replica: replica), at: replicas[replica].pausedUntil)
+    }
+
+    func resume(_ replica: Int) {
+        guard replicas[replica].pausedUntil <= now else { return }
+        let inbox = replicas[replica].inbox
+        replicas[replica].inbox = []
+        // One of them may pause it again; then the others wait on, in their order.
+        for event in inbox { handle(event) }
+    }
+
+    private func cut(_ replica: Int, noticedAfter delay: Int64) {
+        guard !replicas[replica].isPartitioned else { return }
+        replicas[replica].isPartitioned = true
+        queue.push(.linkDown(replica: replica, link: replicas[replica].link), at: now + delay)
+    }
+
+    func linkDown(_ replica: Int, _ link: Int) {
+        guard replicas[replica].isPartitioned, replicas[replica].link == link else { return }
+        note("r\(replica) has no link to the store")
+        replicas[replica].trustsLink = false
+        replicas[replica].link += 1
+        replicas[replica].emptyTable()
+    }
+
+    /// A new link to the store: the old one is given up at the latest now, with all that was known over it.
+    func linkUp(_ replica: Int) {
+        guard replicas[replica].isPartitioned, !isStoreDown else { return }
+        note("r\(replica) has a new link to the store")
+        replicas[replica].isPartitioned = false
+        replicas[replica].trustsLink = true
+        replicas[replica].link += 1
+        replicas[replica].lastDelivery = now
+        replicas[replica].emptyTable()
+    }
+
+    func storeUp() {
+        guard isStoreDown else { return }
+        isStoreDown = false
+        for replica in replicas.indices { linkUp(replica) }
+    }
+
+    private func clockHasJumped(_ replica: Int) {
+        for index in flights.indices where flights[index].replica == replica {
+            flights[index].clockJumped = true
+            flights[index].isDisturbed = true
+        }
+    }
+
+    func calmDown() {
+        note("calm")
+        isCalm = true
+        settings.calm()
+        storeUp()
+        for replica in replicas.indices {
+            restart(replica, replicas[replica].life)
+            linkUp(replica)
+            let skew = replica < settings.skews.count ? settings.skews[replica] : 0
+            if replicas[replica].offset != skew {
+                replicas[replica].offset = skew
+                clockHasJumped(replica)
+            }
+            replicas[replica].pausedUntil = 0
+            resume(replica)
+        }
+    }
+}

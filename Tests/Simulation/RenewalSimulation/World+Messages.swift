@@ -1,0 +1,139 @@
+import CloakroomCore
+
+/// Messages, and what becomes of them on their way.
+extension World {
+    /// Sends a call to the store. One that is not to be answered has no owner.
+    func sendToStore(_ body: Call.Body, from replica: Int, owner: Call.Owner, delayedBy extra: Int64 = 0) {
+        let call = add(body, from: replica, owner: owner, timeout: settings.storeTimeout)
+        // Who knows that there is no link fails at once, mostly.
+        if !replicas[replica].trustsLink, random.chance(700) {
+            plan(timeoutOf: call, at: now + 1)
+            return
+        }
+        send(call, delay: hop(1, 8, owner: owner) + extra) { .atStore(call: $0) }
+    }
+
+    func sendUpstream(_ body: Call.Body, from replica: Int, owner: Call.Owner) {
+        let timeout = settings.limits.call.wholeMilliseconds
+        let call = add(body, from: replica, owner: owner, timeout: timeout)
+        var delay = hop(5, 40, owner: owner)
+        if case .refresh = body, random.chance(settings.slowToken) {
+            coverage.count(.slowMessage)
+            disturb(owner)
+            delay += random.between(200, 1_800)
+        }
+        send(call, delay: delay) { .atUpstream(call: $0) }
+    }
+
+    private func add(_ body: Call.Body, from replica: Int, owner: Call.Owner, timeout: Int64) -> Int {
+        calls.append(
+            Call(
+                replica: replica, life: replicas[replica].life, link: replicas[replica].link, owner: owner, body: body,
+                deadline: now + timeout))
+        return calls.count - 1
+    }
+
+    private func send(_ call: Int, delay: Int64, as event: (Int) -> Event) {
+        if random.chance(settings.lostRequest) {
+            coverage.count(.lostRequest)
+            note("call \(call) is lost")
+            disturb(calls[call].owner)
+            planTimeout(of: call)
+            return
+        }
+        queue.push(event(call), at: now + delay)
+        if now + delay >= calls[call].deadline { planTimeout(of: call) }
+        if random.chance(settings.duplicateRequest) {
+            coverage.count(.duplicateRequest)
+            disturb(calls[call].owner)
+            queue.push(event(call), at: now + delay + random.between(1, random.chance(300) ? 3_000 : 100))
+        }
+    }
+
+    /// Sends an answer back: in order from the store, and whenever it comes from the upstream.
+    func reply(_ call: Int, _ answer: Answer, fromStore: Bool, delay least: Int64 = 0) {
+        if case .none = calls[call].owner { return }
+        if random.chance(settings.lostReply) {
+            coverage.count(.lostReply)
+            note("the answer to call \(call) is lost")
+            disturb(calls[call].owner)
+            planTimeout(of: call)
+            return
+        }
+        let replica = calls[call].replica
+        var time = now + (fromStore ? hop(1, 8, owner: calls[call].owner) : hop(5, 40, owner: calls[call].owner)) + least
+        if fromStore {
+            // One that waits behind a slow one is slow too.
+            if replicas[replica].lastDelivery >= time + 20 { disturb(calls[call].owner) }
+            time = max(time, replicas[replica].lastDelivery + 1)
+            replicas[replica].lastDelivery = time
+        }
+        answers.append(answer)
+        let index = answers.count - 1
+        let event: Event = fromStore ? .storeReply(call: call, answer: index) : .upstreamReply(call: call, answer: index)
+        queue.push(event, at: time)
+        if time >= calls[call].deadline { planTimeout(of: call) }
+        if random.chance(settings.duplicateReply) {
+            coverage.count(.duplicateReply)
+            queue.push(event, at: time + random.between(1, 50))
+        }
+    }
+
+    /// A timeout is an event only where it will be one: this world knows that in advance.
+    func planTimeout(of call: Int) {
+        plan(timeoutOf: call, at: calls[call].deadline)
+    }
+
+    private func plan(timeoutOf call: Int, at time: Int64) {
+        if case .none = calls[call].owner { return }
+        guard !calls[call].isTimeoutPlanned else { return }
+        calls[call].isTimeoutPlanned = true
+        disturb(calls[call].owner)
+        queue.push(.callTimeout(call: call), at: max(time, now))
+    }
+
+    private func hop(_ least: Int64, _ most: Int64, owner: Call.Owner) -> Int64 {
+        guard random.chance(settings.slow) else { return random.between(least, most) }
+        coverage.count(.slowMessage)
+        disturb(owner)
+        return random.between(20, random.chance(500) ? 300 : 4_000)
+    }
+
+    /// Notes that a flight was not at fault.
+    func disturb(_ owner: Call.Owner) {
+        if case .flight(let flight) = owner { flights[flight].isDisturbed = true }
+    }
+
+    /// Tells all replicas but one that a session was changed.
+    func notify(of session: Int, but writer: Int?) {
+        for replica in replicas.indices where replica != writer {
+            let time = max(now + random.between(1, 8), replicas[replica].lastDelivery + 1)
+            replicas[replica].lastDelivery = time
+            replicas[replica].noticesUnderWay[session] += 1
+            queue.push(.notice(replica: replica, session: session), at: time)
+        }
+    }
+
+    func noticed(_ session: Int, at replica: Int) {
+        replicas[replica].noticesUnderWay[session] -= 1
+        if replicas[replica].isPartitioned || !replicas[replica].isUp {
+            coverage.count(.noticeLost)
+            note("notice of s\(session) is lost to r\(replica)")
+        } else if mutant != .deafToNotices {
+            replicas[replica].table[session] = nil
+        }
+    }
+
+    /// Closes a call that an answer has come for.
+    /// - Returns: Whether anybody still waits for it.
+    func close(_ call: Int) -> Bool {
+        let replica = calls[call].replica
+        guard replicas[replica].isUp, calls[call].life == replicas[replica].life else { return false }
+        guard !calls[call].isClosed else {
+            coverage.count(.lateAnswer)
+            return false
+        }
+        calls[call].isClosed = true
+        return true
+    }
+}

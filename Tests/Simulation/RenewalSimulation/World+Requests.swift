@@ -1,0 +1,140 @@
+import CloakroomCore
+
+/// What clients do, and how a replica serves them.
+extension World {
+    func request(from client: Int) {
+        let next = now + random.between(settings.requestInterval / 2, settings.requestInterval * 3 / 2)
+        if !isCalm || next < settings.calmAt + 3_000 { queue.push(.request(client: client), at: next) }
+        let session = client % settings.sessions
+        let replica = random.below(settings.replicas)
+        handle(.arrive(session: session, replica: replica, isProbe: false))
+        // Pages ask for many things at once.
+        if random.chance(200) {
+            handle(.arrive(session: session, replica: random.below(settings.replicas), isProbe: false))
+        }
+    }
+
+    func startRequest(_ session: Int, at replica: Int, isProbe: Bool) {
+        requests.append(
+            Request(
+                session: session, replica: replica, life: replicas[replica].life, isProbe: isProbe, startedAt: now))
+        let index = requests.count - 1
+        guard replicas[replica].isUp else { return finish(index, .lost) }
+        if replicas[replica].trustsLink, let known = replicas[replica].table[session] {
+            judge(index, known)
+        } else {
+            sendToStore(.read(session), from: replica, owner: .request(index))
+        }
+    }
+
+    /// An answer for a request: from the store if it has no session yet, from the upstream otherwise.
+    func answered(_ index: Int, _ answer: Answer) {
+        let request = requests[index]
+        switch answer {
+        case .read(.live(let session)):
+            remember(session, request.session, at: request.replica)
+            if random.chance(settings.reseal) {
+                // Written later, as touches are.
+                let delay = random.chance(500) ? random.between(0, 100) : random.between(100, 3_000)
+                sendToStore(
+                    .reseal(request.session, session), from: request.replica, owner: .none, delayedBy: delay)
+            }
+            judge(index, session)
+        case .read(.none):
+            unauthorized(index)
+        case .refused:
+            guard !request.wasReplayed, let current = request.current else {
+                coverage.count(.refusedByUpstream)
+                return finish(index, .refused)
+            }
+            requests[index].wasReplayed = true
+            renew(index, current)
+        case .unavailable where mutant == .outageMeansGone && request.current == nil:
+            unauthorized(index)
+        default:
+            finish(index, request.current == nil ? .unavailable : .lost)
+        }
+    }
+
+    private func judge(_ index: Int, _ session: Session) {
+        let request = requests[index]
+        requests[index].current = session
+        let clock = clock(request.replica)
+        guard clock < session.expiresAt else { return unauthorized(index) }
+        if let idle = settings.idle, store.records[request.session].lastUse + idle / 10 <= now {
+            sendToStore(.touch(request.session, now), from: request.replica, owner: .none)
+        }
+        switch session.renewal.need(at: clock) {
+        case .none:
+            go(index, session)
+        case .soon:
+            renewSoon(request.session, session, at: request.replica)
+            // The replica may have crashed over it.
+            if requests[index].life == replicas[request.replica].life { go(index, session) }
+        case .now:
+            renew(index, session)
+        }
+    }
+
+    private func renewSoon(_ session: Int, _ known: Session, at replica: Int) {
+        guard replicas[replica].flights[flightName(session)] < 0, now >= replicas[replica].coolUntil[session] else {
+            return
+        }
+        begin(session, known, at: replica, waiter: nil)
+    }
+
+    private func renew(_ index: Int, _ stale: Session) {
+        let request = requests[index]
+        let flight = replicas[request.replica].flights[flightName(request.session)]
+        if flight >= 0 {
+            requests[index].waited = true
+            flights[flight].waiters.append(index)
+        } else if let known = replicas[request.replica].table[request.session], known.version > stale.version,
+            known.authorization != stale.authorization
+        {
+            go(index, known)
+        } else if now < replicas[request.replica].coolUntil[request.session] {
+            coverage.count(.cooledOff)
+            finish(index, .unavailable)
+        } else {
+            begin(request.session, stale, at: request.replica, waiter: index)
+        }
+    }
+
+    /// Sends the request on with a session's tokens.
+    func go(_ index: Int, _ session: Session) {
+        let request = requests[index]
+        checkServing(request.session, at: request.replica)
+        requests[index].current = session
+        sendUpstream(
+            .resource(session: request.session, pair: Names.pair(session)), from: request.replica,
+            owner: .request(index))
+    }
+
+    func served(_ index: Int) {
+        coverage.count(requests[index].wasReplayed ? .servedAfterReplay : .served)
+        if requests[index].waited { coverage.count(.waited) }
+        finish(index, .served)
+    }
+
+    func unauthorized(_ index: Int) {
+        coverage.count(.answeredUnauthorized)
+        checkUnauthorized(index)
+        finish(index, .unauthorized)
+    }
+
+    func finish(_ index: Int, _ state: Request.State) {
+        if state == .unavailable { coverage.count(.answeredUnavailable) }
+        if requests[index].state == .going { requests[index].state = state }
+        note("request \(index) for s\(requests[index].session) at r\(requests[index].replica): \(state)")
+    }
+
+    func remember(_ session: Session, _ index: Int, at replica: Int) {
+        if replicas[replica].trustsLink { replicas[replica].table[index] = session }
+    }
+
+    /// Where a session's flight is looked up.
+    func flightName(_ session: Int) -> Int {
+        mutant == .flightsWithoutName ? 0 : session
+    }
+}

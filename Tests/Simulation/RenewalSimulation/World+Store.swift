@@ -1,0 +1,127 @@
+import CloakroomCore
+
+/// What happens at the store, and what is checked there.
+extension World {
+    func arriveAtStore(_ call: Int) {
+        let replica = calls[call].replica
+        guard !isStoreDown, !replicas[replica].isPartitioned else {
+            planTimeout(of: call)
+            return
+        }
+        calls[call].arrivals += 1
+        let answer = answerOfStore(call, calls[call].body, from: replica)
+        note("r\(replica) call \(call) at store: \(trace == nil ? "" : describe(calls[call].body)) -> \(describe(answer))")
+        reply(call, answer, fromStore: true)
+    }
+
+    private func answerOfStore(_ call: Int, _ body: Call.Body, from replica: Int) -> Answer {
+        switch body {
+        case .lease(let session, let duration):
+            let record = store.records[session]
+            let attempt = store.lease(session, for: duration, now: now)
+            if case .held = attempt, record.leaseEnd > 0, record.leaseEnd <= now { coverage.count(.leaseRanOut) }
+            return .lease(attempt)
+        case .read(let session):
+            return .read(store.read(session, now: now))
+        case .save(let session, let renewal, let version, let fence, let pair):
+            return .save(save(call, session, renewal, over: version, fence: fence, pair: pair, from: replica))
+        case .reject(let session, let version, let fence):
+            let attempt = store.reject(session, version: version, fence: fence, now: now)
+            if attempt == .ended {
+                checkRejection(call, session)
+                notify(of: session, but: nil)
+            }
+            return .reject(attempt)
+        case .release(let session, let fence):
+            store.release(session, fence: fence)
+            return .done
+        case .reseal(let session, let read):
+            switch store.reseal(session, read, now: now) {
+            case .done:
+                coverage.count(.resealed)
+                checkKept(session)
+                notify(of: session, but: nil)
+            case .changed, .leased: coverage.count(.resealRefused)
+            case .gone: break
+            }
+            return .done
+        case .touch(let session, let time):
+            if store.isAlive(session, now: now) { store.touch(session, at: time) }
+            return .done
+        case .end(let session):
+            if store.isAlive(session, now: now), store.end(session, .signedOut, now: now) {
+                coverage.count(.signedOut)
+                notify(of: session, but: nil)
+                sendUpstream(.revoke(session: session), from: replica, owner: .none)
+            }
+            return .done
+        case .refresh, .resource, .revoke:
+            return .failed
+        }
+    }
+
+    private func save(
+        _ call: Int, _ session: Int, _ renewal: SessionRenewal, over version: UInt64, fence: UInt64, pair: Int?,
+        from replica: Int
+    ) -> SaveAttempt {
+        if let pair, upstream.pairs[pair].session != session {
+            violate(.tokensStayHome, "tokens of s\(upstream.pairs[pair].session) are saved in s\(session)")
+        }
+        let isLatest = fence == store.records[session].fence
+        let attempt = store.save(session, renewal, over: version, fence: fence, now: now)
+        if case .fenced = attempt, isLatest { coverage.count(.leaseForgotten) }
+        let isSaved = if case .saved = attempt { true } else { false }
+        guard let pair, case .flight(let flight) = calls[call].owner else {
+            if isSaved {
+                coverage.count(.userSaved)
+                notify(of: session, but: replica)
+            }
+            return attempt
+        }
+        if isSaved {
+            flights[flight].isKept = true
+            notify(of: session, but: replica)
+        }
+        if isLatest {
+            let current = Names.pair(store.records[session].session)
+            if isSaved {
+                keepers[session] = pair
+            } else if store.records[session].endReason == nil, current != pair, current != flights[flight].spent {
+                violate(.resultKept, "p\(pair) came under the latest lease of s\(session), and p\(current) is in its place")
+            }
+        }
+        checkKept(session)
+        return attempt
+    }
+
+    func storeReplied(_ call: Int, _ answer: Answer) {
+        guard close(call) else { return }
+        let replica = calls[call].replica
+        // A link that was cut takes what was on it with it.
+        let isLost = replicas[replica].isPartitioned || calls[call].link != replicas[replica].link
+        if isLost { disturb(calls[call].owner) } else { calls[call].isDelivered = true }
+        deliver(isLost ? .unavailable : answer, to: call)
+    }
+
+    func timedOut(_ call: Int) {
+        guard !calls[call].isClosed, close(call) else { return }
+        disturb(calls[call].owner)
+        note("call \(call) timed out")
+        deliver(.unavailable, to: call)
+    }
+
+    private func deliver(_ answer: Answer, to call: Int) {
+        switch calls[call].owner {
+        case .flight(let flight): tell(flight, answer)
+        case .userSave(let flight): userSaved(flight, answer)
+        case .request(let request): answered(request, answer)
+        case .none: break
+        }
+    }
+
+    func upstreamReplied(_ call: Int, _ answer: Answer) {
+        guard close(call) else { return }
+        calls[call].isDelivered = true
+        deliver(answer, to: call)
+    }
+}

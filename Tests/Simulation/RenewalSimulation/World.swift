@@ -1,0 +1,136 @@
+import CloakroomCore
+
+/// Replicas, clients, a store and an upstream, all in one thread and in a time of their own: one event after the other.
+///
+/// Nothing in it depends on anything but the seed: no clock, no task, and no dictionary, whose order differs between
+/// processes.
+final class World {
+    let mutant: Mutant?
+    var settings: Settings
+    var random: SplitMix64
+    var queue = EventQueue()
+    var now: Int64 = 0
+    var store: ModelStore
+    var upstream: ModelUpstream
+    var replicas: [Replica]
+    var calls: [Call] = []
+    var answers: [Answer] = []
+    var flights: [Flight] = []
+    var requests: [Request] = []
+    /// For each session, the pair that must be in the store, or one that came of it; -1 for none yet.
+    var keepers: [Int]
+    var isCalm = false
+    var isStoreDown = false
+    var coverage = Coverage()
+    var violation: Violation?
+    var trace: [String]?
+    var eventCount = 0
+
+    init(seed: UInt64, mutant: Mutant?, isTraced: Bool) {
+        var random = SplitMix64(seed: seed)
+        settings = Settings(&random)
+        self.random = random
+        self.mutant = mutant
+        trace = isTraced ? [] : nil
+        store = ModelStore(settings, mutant: mutant)
+        upstream = ModelUpstream(settings)
+        replicas = (0..<settings.replicas).map { [settings] _ in Replica(sessions: settings.sessions) }
+        keepers = Array(repeating: -1, count: settings.sessions)
+    }
+
+    /// Runs until nothing is left to happen, or an invariant does not hold.
+    func run() {
+        begin()
+        while violation == nil, let (time, event) = queue.pop() {
+            now = time
+            eventCount += 1
+            if eventCount > 50_000 { violate(.progress, "the world does not come to rest") }
+            handle(event)
+        }
+        if violation == nil { checkEnd() }
+    }
+
+    private func begin() {
+        for index in settings.skews.indices {
+            replicas[index].offset = settings.skews[index]
+            coverage.count(.clockSkew)
+        }
+        for index in 0..<settings.sessions {
+            let pair = upstream.signIn(now: 0)
+            let start = Timestamp(milliseconds: Names.epoch)
+            let tokens = Names.tokens(pair, end: start + .milliseconds(upstream.accessLife), obtainedAt: start)
+            // Two sessions to a user, so that who signs out everywhere ends more than one.
+            let user = UserProfile(json: [], account: AccountName(canonicalBytes: [UInt8(index / 2)]))
+            store.insert(
+                Session(
+                    key: Names.key(index), user: user, tokens: tokens, createdAt: start,
+                    expiresAt: start + .milliseconds(settings.absolute ?? 86_400_000), lastUsedAt: start))
+        }
+        for client in 0..<settings.clients {
+            queue.push(.request(client: client), at: random.between(0, settings.requestInterval))
+        }
+        for (time, what) in settings.disturbances { queue.push(.disturbance(what), at: time) }
+        queue.push(.calm, at: settings.calmAt)
+        // Leases have run out by then, cool-offs are over, and whoever had tokens to keep has kept them.
+        for session in 0..<settings.sessions {
+            for replica in 0..<settings.replicas {
+                let time = settings.calmAt + 45_000 + Int64(replica) * 200 + random.between(0, 400)
+                queue.push(.arrive(session: session, replica: replica, isProbe: true), at: time)
+            }
+        }
+    }
+
+    func handle(_ event: Event) {
+        if let replica = target(of: event), replicas[replica].pausedUntil > now {
+            replicas[replica].inbox.append(event)
+            return
+        }
+        switch event {
+        case .request(let client): request(from: client)
+        case .arrive(let session, let replica, let isProbe): startRequest(session, at: replica, isProbe: isProbe)
+        case .atStore(let call): arriveAtStore(call)
+        case .storeReply(let call, let answer): storeReplied(call, answers[answer])
+        case .atUpstream(let call): arriveAtUpstream(call)
+        case .upstreamReply(let call, let answer): upstreamReplied(call, answers[answer])
+        case .callTimeout(let call): timedOut(call)
+        case .notice(let replica, let session): noticed(session, at: replica)
+        case .wake(let flight): woke(flight)
+        case .carryOut(let flight): if !flights[flight].isDead { carryOut(flight) }
+        case .userFetched(let flight): saveUser(flight)
+        case .resume(let replica): resume(replica)
+        case .restart(let replica, let life): restart(replica, life)
+        case .linkDown(let replica, let link): linkDown(replica, link)
+        case .linkUp(let replica): linkUp(replica)
+        case .storeUp: storeUp()
+        case .disturbance(let what): disturb(what)
+        case .calm: calmDown()
+        }
+    }
+
+    /// The replica that an event happens in, if it takes the replica's own work to handle it.
+    private func target(of event: Event) -> Int? {
+        switch event {
+        case .storeReply(let call, _), .upstreamReply(let call, _), .callTimeout(let call): calls[call].replica
+        case .notice(let replica, _), .linkDown(let replica, _): replica
+        case .wake(let flight), .carryOut(let flight), .userFetched(let flight): flights[flight].replica
+        case .arrive(_, let replica, _): replica
+        case .request, .atStore, .atUpstream, .resume, .restart, .linkUp, .storeUp, .disturbance, .calm: nil
+        }
+    }
+
+    /// What a replica's clock shows.
+    func clock(_ replica: Int) -> Timestamp {
+        Timestamp(milliseconds: Names.epoch + now + replicas[replica].offset)
+    }
+
+    func note(_ text: @autoclosure () -> String) {
+        if trace != nil { trace?.append("\(now) \(text())") }
+    }
+
+    func violate(_ invariant: Invariant, _ text: @autoclosure () -> String) {
+        guard violation == nil else { return }
+        let violation = Violation(invariant: invariant, text: text(), time: now)
+        self.violation = violation
+        note("VIOLATION \(violation)")
+    }
+}

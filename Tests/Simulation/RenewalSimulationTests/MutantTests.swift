@@ -1,0 +1,34 @@
+import RenewalSimulation
+import Testing
+
+/// The simulation is worth what it finds: each of these bugs shows within 2,000 seeds.
+@Suite("The simulation finds it")
+struct MutantTests {
+    @Test(
+        "if something is broken that a session's life hangs on",
+        arguments: [
+            (Mutant.noFencing, Invariant.resultKept),
+            (.noReadUnderLease, .spentOnce),
+            (.noCompareAndSet, .resultKept),
+            (.noLease, .spentOnce),
+            (.endlessLease, .progress),
+            (.rejectsOnFailure, .endsWithCause),
+            (.flightsWithoutName, .tokensStayHome),
+            (.deafToNotices, .endedIsEnded),
+            (.outageMeansGone, .endsWithCause),
+        ])
+    func found(_ mutant: Mutant, _ invariant: Invariant) throws {
+        let seed = (0..<2_000 as Range<UInt64>).first { Simulation.run(seed: $0, mutant: mutant).violation != nil }
+        let first = try #require(seed, "\(mutant) was not found")
+        let violation = try #require(Simulation.run(seed: first, mutant: mutant).violation)
+        #expect(violation.invariant == invariant, "\(mutant), seed \(first): \(violation)")
+        print("\(mutant): seed \(first), \(violation)")
+        // It is the mutant that was found: without it, the same seed holds.
+        #expect(Simulation.run(seed: first).violation == nil)
+    }
+
+    @Test("and every mutant has its test")
+    func all() {
+        #expect(Mutant.allCases.count == 9)
+    }
+}
