@@ -126,7 +126,8 @@ public final class MemorySessionStore: SessionStore {
 
     /// Takes a session out that meets a condition, and notes why it ended.
     func end(
-        _ id: SessionID, reason: SessionEndReason, now: Timestamp, if condition: @Sendable (Session, MemoryLease?) -> Bool
+        _ id: SessionID, reason: SessionEndReason, now: Timestamp,
+        if condition: @Sendable (Session, MemoryLease?) -> Bool
     ) -> ShardContents.Removal {
         let removal = shard(of: id).contents.withLock {
             $0.end(id, reason: reason, timeouts: timeouts, now: now, if: condition)

@@ -48,7 +48,8 @@ protocol SessionRecordStore: ThrottleStore {
     ///   - record: Its version is the next one: the version that it replaces plus 1.
     ///   - fence: The number of the lease under which it is saved, which has to be the latest; `nil` saves without one,
     ///     and then nobody may hold a lease.
-    func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError) -> RecordChange
+    func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError)
+        -> RecordChange
     /// Takes a record out, and remembers the reason for a while.
     /// - Parameter condition: The version and the latest fence that it has to have; `nil` takes it out in any case.
     /// - Returns: The record, if there was one.

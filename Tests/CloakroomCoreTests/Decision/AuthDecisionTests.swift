@@ -126,13 +126,13 @@ struct AuthDecisionTests {
             return .live(session())
         }
         let permit = try permit(
-            AuthDecision.decide(try route(inject, requiresAuthorization: false), at: 3, session: look()))
+            AuthDecision.decide(try route(inject, requiresAuthorization: false), at: 3, now: now, session: look()))
         #expect(looks == 0)
         #expect(permit.route == 3)
         #expect(!permit.hasSession)
         #expect(permit.authorization == nil)
         #expect(permit.includesAPIToken == inject.contains(.apiToken))
-        #expect(permit.sessionHash == nil)
+        #expect(permit.sessionID == nil)
     }
 
     @Test("A public route with a bearer sends it if there is a session, and goes without if there is none")
@@ -163,7 +163,7 @@ struct AuthDecisionTests {
         let route = try route(.bearer, requiresAuthorization: true)
         let (one, other) = (session(), session())
         func permit(_ index: Int, _ session: Session) throws -> UpstreamPermit {
-            try self.permit(AuthDecision.decide(route, at: index, session: .live(session)))
+            try self.permit(AuthDecision.decide(route, at: index, now: now, session: .live(session)))
         }
         #expect(try permit(0, one) == permit(0, one))
         #expect(try permit(0, one) != permit(1, one))

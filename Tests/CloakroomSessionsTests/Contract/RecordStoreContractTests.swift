@@ -81,7 +81,9 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("replaces under the latest lease only, and without one only where there is none", arguments: RecordsUnderTest.all)
+    @Test(
+        "replaces under the latest lease only, and without one only where there is none",
+        arguments: RecordsUnderTest.all)
     func fences(kind: RecordsUnderTest) async throws {
         try await kind.run { store in
             let id = record(1).key.id
@@ -104,7 +106,9 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("lets a lease run out, and its holder save until there is another", arguments: RecordsUnderTest.followingGivenTime)
+    @Test(
+        "lets a lease run out, and its holder save until there is another",
+        arguments: RecordsUnderTest.followingGivenTime)
     func leaseRunsOut(kind: RecordsUnderTest) async throws {
         try await kind.run { store in
             let id = record(1).key.id

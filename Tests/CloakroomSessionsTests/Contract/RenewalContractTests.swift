@@ -97,7 +97,8 @@ struct RenewalContractTests {
         }
     }
 
-    @Test("lets a lease run out; a late save under it is refused once there is another",
+    @Test(
+        "lets a lease run out; a late save under it is refused once there is another",
         arguments: StoreUnderTest.followingGivenTime)
     func lateSave(kind: StoreUnderTest) async throws {
         try await kind.run { store in
@@ -109,7 +110,8 @@ struct RenewalContractTests {
             #expect(next.fence > leased.lease.fence)
             #expect(try await save(newTokens(7, at: later), leased, in: store, at: later).isFenced)
             #expect(try await save(newTokens(8, at: later), leased, under: next, in: store, at: later).session != nil)
-            #expect(try await store.look(leased.ticket, at: later).session?.tokens == Sample.tokens(8, obtainedAt: later))
+            #expect(
+                try await store.look(leased.ticket, at: later).session?.tokens == Sample.tokens(8, obtainedAt: later))
         }
     }
 
@@ -176,7 +178,9 @@ struct RenewalContractTests {
         }
     }
 
-    @Test("ends a session that cannot be renewed with its access token, after a renewal too", arguments: StoreUnderTest.all)
+    @Test(
+        "ends a session that cannot be renewed with its access token, after a renewal too",
+        arguments: StoreUnderTest.all)
     func endsWithAccessToken(kind: StoreUnderTest) async throws {
         try await kind.run { store in
             var new = Sample.new()

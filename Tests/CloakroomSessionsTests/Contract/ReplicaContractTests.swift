@@ -21,7 +21,8 @@ struct ReplicaContractTests {
         }
     }
 
-    @Test("has a session at hand once it was loaded, and takes it away when another replica ends it",
+    @Test(
+        "has a session at hand once it was loaded, and takes it away when another replica ends it",
         arguments: StoreUnderTest.shared)
     func endsEverywhere(kind: StoreUnderTest) async throws {
         try await kind.runTwo { one, other in

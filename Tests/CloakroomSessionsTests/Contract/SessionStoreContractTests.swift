@@ -152,7 +152,8 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("refuses one session more than its bound, and takes it once there is room",
+    @Test(
+        "refuses one session more than its bound, and takes it once there is room",
         arguments: StoreUnderTest.all.filter(\.counts))
     func full(kind: StoreUnderTest) async throws {
         var plan = Sample.plan

@@ -13,7 +13,8 @@ struct MemorySessionStoreTests {
 
         func store(_ plan: SessionPlan) -> MemorySessionStore {
             MemorySessionStore(
-                plan, accountHashes: Sample.accountHashes, clock: { Sample.start }, onCreated: { self.created.withLock { $0 += 1 } },
+                plan, accountHashes: Sample.accountHashes, clock: { Sample.start },
+                onCreated: { self.created.withLock { $0 += 1 } },
                 onEnded: { reason in self.ended.withLock { $0[reason, default: 0] += 1 } })
         }
 

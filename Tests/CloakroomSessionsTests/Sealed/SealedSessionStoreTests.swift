@@ -10,15 +10,17 @@ struct SealedSessionStoreTests {
 
     /// Notes what the store tells.
     private final class Told: Sendable {
-        let ended = Mutex<[SessionEndReason]>([])
-        let unreadable = Mutex<[SessionID]>([])
-        let created = Atomic<Int>(0)
+        private let counts = Mutex<(ended: [SessionEndReason], unreadable: [SessionID], created: Int)>(([], [], 0))
+
+        var ended: [SessionEndReason] { counts.withLock { $0.ended } }
+        var unreadable: [SessionID] { counts.withLock { $0.unreadable } }
+        var created: Int { counts.withLock { $0.created } }
 
         var events: SessionEvents {
             SessionEvents(
-                onCreated: { self.created.add(1, ordering: .relaxed) },
-                onEnded: { reason in self.ended.withLock { $0.append(reason) } },
-                onUnreadable: { id in self.unreadable.withLock { $0.append(id) } })
+                onCreated: { self.counts.withLock { $0.created += 1 } },
+                onEnded: { reason in self.counts.withLock { $0.ended.append(reason) } },
+                onUnreadable: { id in self.counts.withLock { $0.unreadable.append(id) } })
         }
     }
 
@@ -77,7 +79,7 @@ struct SealedSessionStoreTests {
         }
         records.set { $0.isUnavailable = false }
         #expect(try await store.load(ticket, now: start).session != nil)
-        #expect(told.ended.withLock(\.isEmpty))
+        #expect(told.ended.isEmpty)
     }
 
     @Test("goes on with what is at hand and trusted while the records cannot be reached")
@@ -159,8 +161,8 @@ struct SealedSessionStoreTests {
         server.damage(session.id) { $0.contents[20] ^= 1 }
         #expect(try await store.look(ticket, at: start).reason == .noSession)
         #expect(try await store.look(ticket, at: start).reason == .noSession)
-        #expect(told.unreadable.withLock { $0 } == [session.id])
-        #expect(told.ended.withLock { $0 } == [.unreadable])
+        #expect(told.unreadable == [session.id])
+        #expect(told.ended == [.unreadable])
         #expect(server.record(session.id) == nil)
         #expect(try await store.look(other, at: start).session != nil)
         #expect(try await store.sessions(of: Sample.account(1), now: start).count == 1)
@@ -173,7 +175,7 @@ struct SealedSessionStoreTests {
         server.makeForeign(session.id)
         #expect(try await store.look(ticket, at: start).reason == .noSession)
         #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
-        #expect(told.unreadable.withLock { $0 } == [session.id])
+        #expect(told.unreadable == [session.id])
     }
 
     @Test("leaves a record alone that another gateway has a secret for, and tells of it once")
@@ -182,7 +184,7 @@ struct SealedSessionStoreTests {
         let older = store(InMemoryRecords(server), secrets: GatewaySecrets(Sample.olderSecret))
         let (ticket, session) = try await newer.create(Sample.new(), now: start)
         for _ in 0..<3 { #expect(try await older.look(ticket, at: start).reason == .noSession) }
-        #expect(told.unreadable.withLock { $0 } == [session.id])
+        #expect(told.unreadable == [session.id])
         #expect(try await newer.look(ticket, at: start).session != nil)
     }
 
@@ -194,7 +196,7 @@ struct SealedSessionStoreTests {
         #expect(try await store.look(ticket, at: start).reason == .noSession)
         #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
         #expect(server.record(session.id) != nil)
-        #expect(told.unreadable.withLock(\.isEmpty))
+        #expect(told.unreadable.isEmpty)
     }
 
     @Test("signs nobody out when the secret changes, and seals anew what it reads")
@@ -307,7 +309,7 @@ struct SealedSessionStoreTests {
         _ = try await store.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
         for _ in 0..<2 { _ = try await store.look(tickets[2], at: start + .seconds(900)) }
         store.expired(idle: 1, absolute: 0)
-        #expect(told.created.load(ordering: .relaxed) == 4)
-        #expect(told.ended.withLock { $0 } == [.signedOut, .revoked, .expiredIdle, .expiredIdle])
+        #expect(told.created == 4)
+        #expect(told.ended == [.signedOut, .revoked, .expiredIdle, .expiredIdle])
     }
 }

@@ -185,7 +185,8 @@ final class InMemoryRecords: SessionRecordStore {
         try answer()
     }
 
-    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseAttempt {
+    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseAttempt
+    {
         try ask()
         let attempt = server.contents.withLock { contents -> LeaseAttempt in
             guard var kept = contents.kept[id] else { return .gone }

@@ -29,14 +29,14 @@ struct StoreTests {
         try await SessionPlace.with(kind) { place in
             try await MockAPI.withServer(.withTwoUsers) { mock in
                 let file = GatewayFile(upstream: mock.baseURL)
-                let ticket = try await ServedGateway.running(file, set: place.settings()) { gateway in
+                let ticket = try await ServedGateway.running(file, set: place.settings()) { gateway async throws in
                     let client = gateway.client
                     #expect(try await client.signIn().status == 200)
                     gateway.program.send(SIGKILL)
                     #expect(try await gateway.program.ending().wasKilled)
                     return client.cookie
                 }
-                try await ServedGateway.running(file, set: place.settings()) { gateway in
+                try await ServedGateway.running(file, set: place.settings()) { gateway async throws in
                     let client = gateway.client.other(cookie: ticket)
                     #expect(try await client.get("/videos/1").status == 200)
                     #expect(try await client.get("/auth").json(as: WhoAmI.self).user.name == "Jo")
@@ -52,12 +52,14 @@ struct StoreTests {
         try await SessionPlace.with(kind) { place in
             try await MockAPI.withServer(.withTwoUsers) { mock in
                 let file = GatewayFile(upstream: mock.baseURL)
-                let ticket = try await ServedGateway.running(file, set: place.settings(secrets: [old])) { gateway in
+                let ticket = try await ServedGateway.running(file, set: place.settings(secrets: [old])) {
+                    gateway async throws in
                     let client = gateway.client
                     #expect(try await client.signIn().status == 200)
                     return client.cookie
                 }
-                try await ServedGateway.running(file, set: place.settings(secrets: [new, old])) { gateway in
+                try await ServedGateway.running(file, set: place.settings(secrets: [new, old])) {
+                    gateway async throws in
                     let client = gateway.client.other(cookie: ticket)
                     #expect(try await client.get("/videos/1").status == 200)
                     // Sealed anew by its use; what was written under the old secret is found by the new one too.
@@ -67,7 +69,7 @@ struct StoreTests {
                     gateway.program.send(SIGTERM)
                     #expect(try await gateway.program.ending().status == 0)
                 }
-                try await ServedGateway.running(file, set: place.settings(secrets: [new])) { gateway in
+                try await ServedGateway.running(file, set: place.settings(secrets: [new])) { gateway async throws in
                     let client = gateway.client.other(cookie: ticket)
                     #expect(try await client.get("/videos/1").status == 200)
                 }
@@ -82,13 +84,13 @@ struct StoreTests {
         try await SessionPlace.with(kind) { place in
             try await MockAPI.withServer(.withTwoUsers) { mock in
                 let file = GatewayFile(upstream: mock.baseURL)
-                let ticket = try await ServedGateway.running(file, set: place.settings()) { gateway in
+                let ticket = try await ServedGateway.running(file, set: place.settings()) { gateway async throws in
                     let client = gateway.client
                     #expect(try await client.signIn().status == 200)
                     return client.cookie
                 }
                 let foreign = "another secret that nobody else knows of"
-                try await ServedGateway.running(file, set: place.settings(secrets: [foreign])) { gateway in
+                try await ServedGateway.running(file, set: place.settings(secrets: [foreign])) { gateway async throws in
                     let client = gateway.client.other(cookie: ticket)
                     let answer = try await client.get("/videos/1")
                     #expect(answer.status == 401)
