@@ -62,7 +62,7 @@ import Testing
             "47: csrf.requireHeader.value: \"a b\" is not visible ASCII (write a word such as 1)"
         ),
         ("cors: { maxAge: 2d }", "17: cors.maxAge: 2d is out of range (write 0s to 1d)"),
-        ("cors: \"*\"", "7: cors: expects keys, not one value (write its keys below it, indented)"),
+        ("cors: \"*\"", "1: cors: expects keys, not one value (write its keys below it, indented)"),
         (
             "admin: { token: short-canary }",
             "17: admin.token: is shorter than 16 bytes (make one with openssl rand -hex 32)"

@@ -41,7 +41,7 @@ struct RenewalTests {
             #expect(requests.map { $0["Authorization"] } == [Self.stale, Self.fresh])
             #expect(Set(requests.map(\.line)) == ["GET /private/a?q=1 HTTP/1.1"])
             #expect(renewer.calls == [FakeRenewer.Call(session: pair.stale.id, cause: .refusal)])
-            try await gateway.metric(#"cloakroom_upstream_retries_total{upstream="api",reason="refused_token"} 1"#)
+            try await gateway.metric(#"cloakroom_upstream_retries_total{reason="refused_token",upstream="api"} 1"#)
         }
     }
 

@@ -73,7 +73,7 @@ struct HTTP2RequestHeadTests {
         #expect(throws: HTTP2HeadError.malformed) { try Self.write(Self.pseudo + [("te", "Trailers, gzip")]) }
     }
 
-    @Test("RFC 9110 §15.5: limits are told apart from what is malformed")
+    @Test("Rule 15, RFC 9110 §15.5: limits are told apart from what is malformed, and many small cookies count as one")
     func limits() {
         let long = String(repeating: "a", count: 101)
         var target = Self.pseudo

@@ -81,7 +81,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("RFC 9113 §8.2.3: several cookie fields become one, and the session is found in it")
+    @Test("Rule 15, RFC 9113 §8.2.3: several cookie fields become one, and the session is found in it")
     func cookies() async throws {
         let sessions = FakeSessions()
         let cookie = String(sessions.add().dropFirst("Cookie: ".count))

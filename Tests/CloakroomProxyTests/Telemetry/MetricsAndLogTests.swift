@@ -87,7 +87,8 @@ struct MetricsAndLogTests {
     @Test("An exchange is one line of the access log with everything in it but secrets")
     func accessLog() async throws {
         let sessions = FakeSessions()
-        let cookie = sessions.add()
+        let made = FakeSessions.make()
+        let cookie = sessions.add(made)
         let (lines, text) = try await Self.log(
             GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, sessions)
         ) { gateway in
@@ -101,7 +102,7 @@ struct MetricsAndLogTests {
             ("logger", "access"), ("peer", "127.0.0.1"), ("method", "POST"), ("route", "private"),
             ("path", "/private/a"),
             ("status", "200"), ("bytes_in", "5"), ("bytes_out", "2"), ("upstream", "api"), ("retries", "0"),
-            ("decision", "forwarded"), ("session", "000000000000feed"), ("scheme", "http"), ("protocol", "1.1"),
+            ("decision", "forwarded"), ("session", "\(made.1.id)"), ("scheme", "http"), ("protocol", "1.1"),
         ] {
             #expect(first[name] == value, "\(name)")
         }

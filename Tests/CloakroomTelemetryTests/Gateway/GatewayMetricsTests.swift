@@ -57,7 +57,7 @@ struct GatewayMetricsTests {
             #"cloakroom_upstream_retries_total{reason="reset",upstream="api"} 1"#,
             #"cloakroom_wire_rejections_total{kind="bad_host"} 1"#,
             #"cloakroom_token_refreshes_total{outcome="lease_timeout"} 1"#,
-            #"cloakroom_token_refresh_duration_seconds_sum{outcome="lease_timeout"} 2"#,
+            #"cloakroom_token_refresh_duration_seconds_sum{outcome="lease_timeout"} 2.0"#,
             #"cloakroom_session_store_up{backend="valkey"} 1"#,
             "cloakroom_session_store_operation_duration_seconds_count"
                 + #"{backend="valkey",operation="read",outcome="success"} 1"#,

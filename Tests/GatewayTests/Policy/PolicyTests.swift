@@ -4,7 +4,7 @@ import Testing
 /// The rules about what is served to whom, from outside.
 @Suite("Policy", .serialized, .timeLimit(.minutes(3)))
 struct PolicyTests {
-    @Test("When we answer 401, the API has seen nothing")
+    @Test("Rule 23: when we answer 401, the API has seen nothing")
     func nothingUpstreamOn401() async throws {
         try await ServedGateway.running { gateway, mock in
             let client = gateway.client

@@ -74,7 +74,34 @@ struct SecrecyTests {
         return Set(values.filter { $0.hasPrefix("Bearer ") }.map { String($0.dropFirst(7)) })
     }
 
-    @Test("No endpoint ever answers with a token")
+    @Test("Rule 11: no answer of ours leads anywhere, whatever a client asks for")
+    func noLocation() async throws {
+        try await ServedGateway.running(before: Self.settings) { gateway, mock in
+            let (answers, _) = try await scenario(gateway, mock)
+            let client = gateway.client
+            var more: [Answer] = []
+            let elsewhere = "https://evil.example/"
+            for query in ["next", "return_to", "redirect_uri", "rd", "url"] {
+                for method in ["GET", "POST", "DELETE"] {
+                    let fields = [
+                        ("X-Forwarded-Host", "evil.example"), ("Referer", elsewhere), ("X-Original-URL", elsewhere),
+                        ("X-Auth-Request-Redirect", elsewhere),
+                        ("Authorization", WebClient.basic("jo@example.com", Self.password)),
+                    ]
+                    more.append(try await client.send(method, "/auth?\(query)=\(elsewhere)", fields))
+                }
+            }
+            #expect(more.contains { $0.status == 200 } && more.contains { $0.status == 204 })
+            for answer in answers + more {
+                #expect(answer.values(of: "Location") == [])
+                #expect(answer.values(of: "Refresh") == [])
+                #expect(!(300...399).contains(answer.status))
+                #expect(!answer.body.contains("evil.example"))
+            }
+        }
+    }
+
+    @Test("Rule 18: no endpoint ever answers with a token")
     func noTokenInAnswers() async throws {
         try await ServedGateway.running(before: Self.settings) { gateway, mock in
             let (answers, _) = try await scenario(gateway, mock)

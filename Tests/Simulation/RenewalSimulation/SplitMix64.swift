@@ -16,7 +16,7 @@ struct SplitMix64: RandomNumberGenerator {
 
     /// A number from 0, less than `bound`.
     mutating func below(_ bound: Int) -> Int {
-        bound <= 1 ? 0 : Int(truncatingIfNeeded: (next() >> 32) &* UInt64(bound) >> 32)
+        bound <= 1 ? 0 : Int(truncatingIfNeeded: ((next() >> 32) &* UInt64(bound)) >> 32)
     }
 
     /// Milliseconds between two bounds, both of which may come.

@@ -16,7 +16,7 @@ extension World {
     /// A flight has decided; between that and doing it, a process may be stopped for a while or for good.
     private func decided(_ index: Int, _ action: RenewalFlight.Action) {
         flights[index].action = action
-        note("f\(index) decides: \(trace == nil ? "" : describe(action))")
+        note("f\(index) decides: \(describe(action))")
         if case .renew = action { checkLease(of: index) }
         let replica = flights[index].replica
         if random.chance(settings.crashInFlight) {

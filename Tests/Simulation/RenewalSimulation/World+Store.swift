@@ -10,7 +10,7 @@ extension World {
         }
         calls[call].arrivals += 1
         let answer = answerOfStore(call, calls[call].body, from: replica)
-        note("r\(replica) call \(call) at store: \(trace == nil ? "" : describe(calls[call].body)) -> \(describe(answer))")
+        note("r\(replica) call \(call) at store: \(describe(calls[call].body)) -> \(describe(answer))")
         reply(call, answer, fromStore: true)
     }
 

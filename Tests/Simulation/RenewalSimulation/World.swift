@@ -124,7 +124,9 @@ final class World {
     }
 
     func note(_ text: @autoclosure () -> String) {
-        if trace != nil { trace?.append("\(now) \(text())") }
+        guard trace != nil else { return }
+        let line = "\(now) \(text())"
+        trace?.append(line)
     }
 
     func violate(_ invariant: Invariant, _ text: @autoclosure () -> String) {

@@ -53,10 +53,10 @@ final class ValkeyLink: Sendable {
     /// Lets commands go over a connection until it ends.
     private func use(_ connection: ValkeyConnection, _ listener: any ValkeyListener) async -> ValkeyLoss {
         await withTaskCancellationHandler {
-            if await connection.announce(to: listener) {
-                log.connected(connection.address)
-                self.connection.withLock { $0 = connection }
-            }
+            // Before it is told: who hears that the link stands finds it standing. What is read in between is stale once
+            // that is told, as everything is that was read before.
+            self.connection.withLock { $0 = connection }
+            if await connection.announce(to: listener) { log.connected(connection.address) }
             let loss = (try? await connection.closed.get()) ?? .unreachable
             self.connection.withLock { $0 = nil }
             return loss

@@ -8,6 +8,12 @@ import NIOSSL
 /// Every change of one session is one script, so it is atomic among replicas. The server forgets records by itself, by its
 /// own clock; what is over for a gateway is kept some minutes longer, so that it can say why.
 ///
+/// What the server's user has to be allowed, where the prefix is `cloakroom`:
+///
+///     ACL SETUSER cloakroom on >password ~cloakroom:* resetchannels -@all +hello +client|tracking +client|setname
+///         +ping +role +evalsha +eval +exists +type +hset +hget +hmget +hgetall +hexists +hincrby +pexpire +pttl
+///         +del +get +set +time +zadd +zrem +zrange +zscore +zremrangebyscore
+///
 /// Keys are safe for a cluster, but its redirections (`MOVED`, `ASK`) are not followed: a single primary is needed, with or
 /// without sentinels.
 struct ValkeyRecords: SessionRecordStore {

@@ -1,0 +1,139 @@
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("The handler of a connection")
+struct ValkeyConnectionHandlerTests {
+    /// A connection on a loop whose clock the test drives.
+    private struct Connection {
+        let channel = EmbeddedChannel()
+        let handler: ValkeyConnectionHandler
+        let closed: EventLoopFuture<ValkeyLoss>
+
+        init(timeout: TimeAmount = .milliseconds(200)) throws {
+            let promise = channel.embeddedEventLoop.makePromise(of: ValkeyLoss.self)
+            closed = promise.futureResult
+            handler = ValkeyConnectionHandler(timeout: timeout, unfitCodes: ["READONLY"], closed: promise)
+            try channel.pipeline.syncOperations.addHandler(handler)
+            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        }
+
+        /// Why it ended, if it has.
+        var loss: ValkeyLoss? {
+            get throws {
+                var loss: ValkeyLoss?
+                let box = NIOLoopBoundBox<ValkeyLoss?>(nil, eventLoop: channel.eventLoop)
+                closed.whenSuccess { box.value = $0 }
+                channel.embeddedEventLoop.run()
+                loss = box.value
+                return loss
+            }
+        }
+
+        /// All that was sent since it was last asked for.
+        func sent() throws -> String {
+            channel.embeddedEventLoop.run()
+            var text = ""
+            while let buffer = try channel.readOutbound(as: ByteBuffer.self) { text += String(buffer: buffer) }
+            return text
+        }
+
+        func receive(_ text: String) throws {
+            try channel.writeInbound(ByteBuffer(string: text))
+        }
+    }
+
+    private func replies(
+        _ names: [String], _ connection: Connection, _ then: () throws -> Void
+    ) async throws -> [Result<RESPValue, ValkeyFailure>] {
+        var failure: (any Error)?
+        let replies = await withCheckedContinuation { continuation in
+            let batch = ReplyBatch(count: names.count, continuation)
+            connection.handler.send(names.map { ValkeyCommand($0) }, to: batch)
+            do { try then() } catch { failure = error }
+            connection.handler.close(.closed)
+        }
+        if let failure { throw failure }
+        return replies
+    }
+
+    @Test("Commands go out at once, and answers come to them in order, pushes in between")
+    func order() async throws {
+        let connection = try Connection()
+        let replies = try await replies(["A", "B"], connection) {
+            #expect(try connection.sent() == "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n")
+            try connection.receive("+a\r\n>2\r\n+invalidate\r\n_\r\n-ERR b\r\n")
+        }
+        #expect(replies == [.success(.simple("a")), .failure(.refused(RESPError(line: "ERR b")))])
+    }
+
+    @Test("The oldest command's deadline ends the connection, and all that wait have failed")
+    func deadline() async throws {
+        let connection = try Connection()
+        let replies = try await replies(["A", "B"], connection) {
+            connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(150))
+            try connection.receive("+a\r\n")
+            connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(49))
+            #expect(try connection.loss == nil)
+            connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
+            #expect(try connection.loss == .timedOut)
+        }
+        #expect(replies == [.success(.simple("a")), .failure(.lost)])
+    }
+
+    @Test("A connection that is idle is asked for a sign of life each half second, and closed without one")
+    func heartbeat() throws {
+        let connection = try Connection(timeout: .seconds(20))
+        #expect(connection.handler.announce(to: Deaf()))
+        let ping = "*1\r\n$4\r\nPING\r\n"
+        for _ in 0..<3 {
+            connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(499))
+            #expect(try connection.sent() == "")
+            connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
+            #expect(try connection.sent() == ping)
+            try connection.receive("+PONG\r\n")
+        }
+        connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(500))
+        #expect(try connection.sent() == ping)
+        connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(19_999))
+        #expect(try connection.loss == nil)
+        connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
+        #expect(try connection.loss == .timedOut)
+        #expect(try connection.sent() == "")
+    }
+
+    @Test("An answer that nobody waits for, and one that is no RESP, break the protocol", arguments: ["+OK\r\n", "x"])
+    func broken(_ text: String) throws {
+        let connection = try Connection()
+        try connection.receive(text)
+        #expect(try connection.loss == .protocolBroken)
+    }
+
+    @Test("An error that says that the server is the wrong one is told, and ends the connection")
+    func unfit() async throws {
+        let connection = try Connection()
+        let replies = try await replies(["A", "B"], connection) {
+            try connection.receive("-READONLY You can't write\r\n+OK\r\n")
+            #expect(try connection.loss == .unfit(code: "READONLY"))
+        }
+        #expect(replies == [.failure(.refused(RESPError(line: "READONLY x"))), .failure(.lost)])
+    }
+
+    @Test("After the end nothing is sent, and no more may wait than the bound")
+    func bounds() async throws {
+        let connection = try Connection()
+        connection.handler.close(.closed)
+        #expect(try await replies(["A"], connection) {} == [.failure(.notConnected)])
+        let other = try Connection()
+        let many = Array(repeating: "A", count: PendingCommands.maximumCount + 1)
+        let refused = try await replies(many, other) { _ = try other.sent() }
+        #expect(refused.allSatisfy { $0 == .failure(.overloaded) })
+    }
+
+    private struct Deaf: ValkeyListener {
+        func linkChanged(isUp: Bool) {}
+        func pushed(_ message: [RESPValue]) {}
+    }
+}
