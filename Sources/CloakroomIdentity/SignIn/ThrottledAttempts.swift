@@ -6,9 +6,6 @@ import CloakroomCore
 /// thousand guesses at once do not all pass because none has failed yet. States change by compare-and-set. Who loses
 /// again and again is told to come back in a second, and who finds no store is let through nowhere: both fail closed.
 struct ThrottledAttempts: Sendable {
-    /// How often a state that somebody else keeps changing is read again.
-    private static let tries = 16
-
     let store: any ThrottleStore
     let key: KeyedHash
 
@@ -25,40 +22,29 @@ struct ThrottledAttempts: Sendable {
         _ account: AccountName, from address: String, now: Timestamp
     ) async throws(SessionStoreError) -> Admission {
         let keys = SignInThrottle.keys(account: account, address: address, under: key)
-        for _ in 0..<Self.tries {
-            let states = try await store.throttleStates(keys, now: now)
-            let entries = zip(keys, states)
-            let wait = entries.compactMap { SignInThrottle.rule($0.scope).wait($1, now: now) }.max()
-            if let wait { return .throttled(wait) }
-            if let attempt = try await reserve(entries, now: now) { return .admitted(attempt) }
-        }
-        return .throttled(.seconds(1))
-    }
-
-    /// Counts an attempt under all of its names, or under none.
-    /// - Returns: `nil` if somebody has changed one of the states since they were read.
-    private func reserve(
-        _ entries: Zip2Sequence<[ThrottleKey], [ThrottleState?]>, now: Timestamp
-    ) async throws(SessionStoreError) -> ThrottledAttempt? {
+        let states = try await store.throttleStates(keys, now: now)
+        let waits = zip(keys, states).compactMap { SignInThrottle.rule($0.scope).wait($1, now: now) }
+        if let longest = waits.max() { return .throttled(longest) }
         var attempt = ThrottledAttempt(store: store)
-        for (key, state) in entries {
+        for (key, state) in zip(keys, states) {
             do throws(SessionStoreError) {
-                guard try await attempt.count(key, over: state, now: now) else {
-                    await attempt.takeBack(now: now)
-                    return nil
-                }
+                guard let wait = try await attempt.count(key, over: state, now: now) else { continue }
+                await attempt.takeBack(now: now)
+                return .throttled(wait)
             } catch {
                 await attempt.takeBack(now: now)
                 throw error
             }
         }
-        return attempt
+        return .admitted(attempt)
     }
 }
 
 /// One attempt that is counted as a failure until it turns out to be none. Doing nothing leaves it one.
 struct ThrottledAttempt: Sendable {
-    private static let tries = 16
+    /// How often a state that others keep changing is read again. Each loss is somebody else's gain, and of those there are
+    /// no more at a time than an address may have attempts under way.
+    private static let tries = 100
 
     private struct Reservation: Sendable {
         let key: ThrottleKey
@@ -76,18 +62,26 @@ struct ThrottledAttempt: Sendable {
     }
 
     /// Counts it under one more name.
-    /// - Returns: Whether the state was still the given one.
+    /// - Parameter known: The state as it was read before.
+    /// - Returns: How long the attempt has to wait; `nil` if it is counted.
     mutating func count(
-        _ key: ThrottleKey, over state: ThrottleState?, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
+        _ key: ThrottleKey, over known: ThrottleState?, now: Timestamp
+    ) async throws(SessionStoreError) -> Duration? {
         let rule = SignInThrottle.rule(key.scope)
-        let reservation = Reservation(key: key, before: state, after: rule.counting(state, now: now))
-        let lifetime = rule.lifetime(of: reservation.after, now: now)
-        guard
-            try await store.replaceThrottleState(key, state, with: reservation.after, lifetime: lifetime, now: now)
-        else { return false }
-        reservations.append(reservation)
-        return true
+        var state = known
+        for _ in 0..<Self.tries {
+            if let wait = rule.wait(state, now: now) { return wait }
+            let reservation = Reservation(key: key, before: state, after: rule.counting(state, now: now))
+            let lifetime = rule.lifetime(of: reservation.after, now: now)
+            let isCounted = try await store.replaceThrottleState(
+                key, state, with: reservation.after, lifetime: lifetime, now: now)
+            if isCounted {
+                reservations.append(reservation)
+                return nil
+            }
+            state = try await store.throttleStates([key], now: now).first ?? nil
+        }
+        return .seconds(1)
     }
 
     /// The credentials were right: what the account has failed from this address is forgotten, and elsewhere this attempt

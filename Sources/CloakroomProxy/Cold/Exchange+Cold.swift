@@ -38,7 +38,7 @@ extension Exchange {
             contentType: value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
             body: Secret(bytes: Array(collected.readableBytesView)), traceparent: trace.outgoing?.traceparentText,
             now: context.timestamp(at: startedAt),
-            origin: RequestOrigin(peer: peer.address, requestID: "\(record.requestID)"))
+            origin: RequestOrigin(peer: clientAddress, requestID: "\(record.requestID)"))
         let endpoints = context.tables.ownEndpoints
         ColdPathBridge.run(self, on: context.eventLoop) {
             await endpoints.answer(request)
@@ -119,6 +119,12 @@ extension Exchange {
         case .storeUnavailable: .storeUnavailable
         default: .internalError
         }
+    }
+
+    /// Who asks, where a peer that is believed says that it asks for somebody.
+    private var clientAddress: String {
+        guard peer.isTrusted else { return peer.address }
+        return ClientAddress.find(head, peer: peer.address, trusted: context.tables.plan.trustedPeers)
     }
 
     /// What stands behind the last slash of the path.

@@ -1,6 +1,6 @@
 /// A bug that the simulation has to find. None of them is in the code that is simulated: they are in the model of the
 /// store, and in what carries a flight's actions out.
-public enum Mutant: Sendable, CaseIterable {
+public enum Mutant: String, Sendable, CaseIterable {
     /// The store saves under a lease that is not the latest.
     case noFencing
     /// The session that is at hand is taken for what would be read under the lease.

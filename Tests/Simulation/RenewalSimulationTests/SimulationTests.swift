@@ -32,15 +32,22 @@ struct SimulationTests {
         print(Happening.allCases.map { "\($0) \(coverage[$0])" }.joined(separator: ", "))
     }
 
-    @Test("one seed can be looked at: CLOAKROOM_SIMULATION_SEED", .enabled(if: Self.replayedSeed != nil))
+    @Test(
+        "one seed can be looked at: CLOAKROOM_SIMULATION_SEED, and CLOAKROOM_SIMULATION_MUTANT if it is to be broken",
+        .enabled(if: Self.replayedSeed != nil))
     func replay() throws {
-        let outcome = Simulation.run(seed: try #require(Self.replayedSeed), isTraced: true)
+        let mutant = Self.variable("CLOAKROOM_SIMULATION_MUTANT").flatMap { Mutant(rawValue: $0) }
+        let outcome = Simulation.run(seed: try #require(Self.replayedSeed), mutant: mutant, isTraced: true)
         print(outcome.trace.joined(separator: "\n"))
         #expect(outcome.violation == nil)
     }
 
     private static var replayedSeed: UInt64? {
-        getenv("CLOAKROOM_SIMULATION_SEED").flatMap { UInt64(String(cString: $0)) }
+        variable("CLOAKROOM_SIMULATION_SEED").flatMap { UInt64($0) }
+    }
+
+    private static func variable(_ name: String) -> String? {
+        getenv(name).map { String(cString: $0) }
     }
 
     /// Runs seeds, and stops at the third that fails.

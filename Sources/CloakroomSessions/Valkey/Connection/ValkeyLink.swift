@@ -56,7 +56,8 @@ final class ValkeyLink: Sendable {
             // Before it is told: who hears that the link stands finds it standing. What is read in between is stale once
             // that is told, as everything is that was read before.
             self.connection.withLock { $0 = connection }
-            if await connection.announce(to: listener) { log.connected(connection.address) }
+            log.connected(connection.address)
+            _ = await connection.announce(to: listener)
             let loss = (try? await connection.closed.get()) ?? .unreachable
             self.connection.withLock { $0 = nil }
             return loss
