@@ -84,7 +84,8 @@ let package = Package(
                 "CloakroomCore", "CloakroomWire", "CloakroomTelemetry",
                 nioCore, nioPosix, nioTLS, nioSSL, nioHTTP2, nioHPACK, x509, asn1, deque, log, tracing, lifecycle,
             ]),
-        room("CloakroomAdmin", ["CloakroomCore", "CloakroomTelemetry", hummingbird, httpTypes, lifecycle, log, nioCore]),
+        room(
+            "CloakroomAdmin", ["CloakroomCore", "CloakroomTelemetry", hummingbird, httpTypes, lifecycle, log, nioCore]),
         room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, yams]),
         // The upstream that the gateway was made for, to try it and to test it.
         room("MockAPI", [hummingbird, httpTypes, nioCore, lifecycle, crypto, log]),
@@ -127,7 +128,8 @@ let package = Package(
         tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, httpTypes, crypto, lifecycle, log]),
         // Fuzzing: what is tried, and the suite that tries it. Tests/Fuzzing/libfuzzer.sh tries it with libFuzzer.
         .target(
-            name: "FuzzTargets", dependencies: ["CloakroomConfig", "CloakroomCore", "CloakroomWire", nioCore],
+            name: "FuzzTargets",
+            dependencies: ["CloakroomConfig", "CloakroomCore", "CloakroomSessions", "CloakroomWire", nioCore],
             path: "Tests/Fuzzing/Targets", swiftSettings: settings),
         .testTarget(
             name: "FuzzTests", dependencies: ["FuzzTargets"], path: "Tests/Fuzzing/FuzzTests", swiftSettings: settings),

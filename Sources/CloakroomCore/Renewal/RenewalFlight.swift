@@ -6,7 +6,7 @@
 /// Three rules keep a session from ending by a race: a refresh token is spent only under a lease (``Action/lease``), only
 /// after the session has been read again under that lease (``Action/read``), and what it brought is kept only over the
 /// version that was read and under the latest lease (``Action/save(_:over:under:)``). Once there are new tokens the old
-/// refresh token is spent, so the flight does not rest until they are kept or ``Limits/keeping`` is over.
+/// refresh token is spent, so the flight does not rest until they are kept or ``RenewalLimits/keeping`` is over.
 public struct RenewalFlight: Sendable {
     /// What is to be done next.
     public enum Action: Sendable {

@@ -37,7 +37,7 @@ extension Exchange {
             authorization: value(of: .authorization).map { Secret(bytes: $0) },
             contentType: value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
             body: Secret(bytes: Array(collected.readableBytesView)), traceparent: trace.outgoing?.traceparentText,
-            now: context.timestamp(at: startedAt),
+            now: context.sessionTime(at: startedAt),
             origin: RequestOrigin(peer: clientAddress, requestID: "\(record.requestID)"))
         let endpoints = context.tables.ownEndpoints
         ColdPathBridge.run(self, on: context.eventLoop) {
@@ -52,7 +52,7 @@ extension Exchange {
         machine.park()
         downstream?.setDeadline(.max)
         let store = context.tables.sessions
-        let timestamp = context.timestamp(at: now)
+        let timestamp = context.sessionTime(at: now)
         ColdPathBridge.run(self, on: context.eventLoop) { () -> Result<SessionLookup, SessionStoreError> in
             do throws(SessionStoreError) {
                 return .success(try await store.load(ticket, now: timestamp))

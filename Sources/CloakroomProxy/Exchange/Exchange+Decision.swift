@@ -132,7 +132,7 @@ extension Exchange {
             sessionKey = nil
         }
         return context.tables.sessions.find(
-            ticket, key: &sessionKey, now: context.timestamp(at: now), slides: true)
+            ticket, key: &sessionKey, now: context.sessionTime(at: now), slides: true)
     }
 
     /// Finds the one authority of the request. HTTP/1.1 wants exactly one `Host`, even beside an absolute target

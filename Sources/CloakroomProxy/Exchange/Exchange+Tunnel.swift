@@ -118,14 +118,14 @@ extension Exchange {
         guard let ticket else { return true }
         // What the client says through a tunnel is use of its session.
         let lookup = context.tables.sessions.find(
-            ticket, key: &sessionKey, now: context.timestamp(at: now), slides: hasClientBytes)
+            ticket, key: &sessionKey, now: context.sessionTime(at: now), slides: hasClientBytes)
         hasClientBytes = false
         switch lookup {
         case .live: return false
         case .none: return true
         case .unknown:
             // However long the store is not there: this is known of the session, and cannot change.
-            if let end = permit?.sessionEnd, context.timestamp(at: now) >= end { return true }
+            if let end = permit?.sessionEnd, context.sessionTime(at: now) >= end { return true }
             loadTunnelSession(ticket, now: now)
             return false
         }
@@ -136,7 +136,7 @@ extension Exchange {
         guard !isSessionLoading else { return }
         isSessionLoading = true
         let store = context.tables.sessions
-        let timestamp = context.timestamp(at: now)
+        let timestamp = context.sessionTime(at: now)
         let begun = startedAt
         ColdPathBridge.run(self, on: context.eventLoop) { () -> Bool in
             // A store that cannot be reached ends nothing.

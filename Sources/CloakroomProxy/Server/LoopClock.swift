@@ -1,3 +1,4 @@
+import CloakroomCore
 import CloakroomTelemetry
 import NIOCore
 
@@ -9,11 +10,14 @@ import NIOCore
 
 /// Wall-clock time from the monotonic clock, so that a request needs to ask one clock only.
 struct LoopClock {
+    private let sessionClock: SessionClock
     private var offset: Int64 = 0
+    private var sessionOffset: Int64 = 0
     private var renderedSecond: Int64 = .min
     private var rendered: [UInt8] = []
 
-    init() {
+    init(_ sessionClock: SessionClock = SessionClock()) {
+        self.sessionClock = sessionClock
         synchronize(at: NIODeadline.now().uptimeNanoseconds)
     }
 
@@ -23,6 +27,12 @@ struct LoopClock {
         guard clock_gettime(CLOCK_REALTIME, &time) == 0 else { return }
         let wall = Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
         offset = wall &- Int64(truncatingIfNeeded: now)
+        sessionOffset = sessionClock.steadied(offset)
+    }
+
+    /// The time by which sessions live, in nanoseconds since the epoch.
+    func sessionNanoseconds(at now: UInt64) -> Int64 {
+        sessionOffset &+ Int64(truncatingIfNeeded: now)
     }
 
     func wallNanoseconds(at now: UInt64) -> Int64 {

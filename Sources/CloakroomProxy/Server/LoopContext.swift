@@ -20,7 +20,7 @@ final class LoopContext {
     private var rejectionLog: RejectionLog
     private var unflushed: [HTTP2DownstreamHandler] = []
     private var generator = FastGenerator()
-    private var clock = LoopClock()
+    private var clock: LoopClock
     private var tick: RepeatedTask?
     private var whenEmpty: [() -> Void] = []
 
@@ -29,6 +29,7 @@ final class LoopContext {
         self.tables = tables
         self.loopCount = loopCount
         rejectionLog = RejectionLog(tables.logger)
+        clock = LoopClock(tables.sessionClock)
         telemetry = tables.telemetry.makeLoopTelemetry(
             routes: tables.plan.routes.map(\.name) + [GatewayTables.accountsRouteName], upstreams: tables.targets)
         timeouts = TimeoutNanoseconds(tables.plan.timeouts)
@@ -51,9 +52,14 @@ final class LoopContext {
     /// Wall-clock time at a moment of ``now``, in nanoseconds since the epoch.
     func wallNanoseconds(at now: UInt64) -> Int64 { clock.wallNanoseconds(at: now) }
 
-    /// Wall-clock time at a moment of ``now``.
+    /// Wall-clock time at a moment of ``now``: what tokens of others are judged by.
     func timestamp(at now: UInt64) -> Timestamp {
         Timestamp(milliseconds: clock.wallNanoseconds(at: now) / 1_000_000)
+    }
+
+    /// The time by which sessions live at a moment of ``now``: it never goes back.
+    func sessionTime(at now: UInt64) -> Timestamp {
+        Timestamp(milliseconds: clock.sessionNanoseconds(at: now) / 1_000_000)
     }
 
     /// The value for `Date` (RFC 9110 §5.6.7); made at most once a second.

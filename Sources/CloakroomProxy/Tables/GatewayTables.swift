@@ -23,6 +23,7 @@ public final class GatewayTables: Sendable {
     let cors: CORSPolicy
     let sessions: any SessionStore
     let renewer: any SessionRenewing
+    let sessionClock: SessionClock
     let ownEndpoints: any OwnEndpoints
     let telemetry: GatewayTelemetry
     let logger: Logger
@@ -40,16 +41,18 @@ public final class GatewayTables: Sendable {
     ///   - tracer: Makes spans of sampled requests; `nil` makes none.
     ///   - logger: Is told, now and then, why an upstream cannot be reached.
     ///   - resolver: Finds the addresses of upstreams that are given by name.
+    ///   - sessionClock: The time by which sessions live; the store's.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is of no use.
     public init(
         plan: GatewayPlan, sessions: any SessionStore, renewer: any SessionRenewing, ownEndpoints: any OwnEndpoints,
         telemetry: GatewayTelemetry, tracer: (any Tracer)?,
         logger: Logger = Logger(label: "cloakroom") { _ in SwiftLogNoOpLogHandler() },
-        resolver: HostResolver = .system
+        resolver: HostResolver = .system, sessionClock: SessionClock = SessionClock()
     ) throws {
         self.plan = plan
         self.sessions = sessions
         self.renewer = renewer
+        self.sessionClock = sessionClock
         self.ownEndpoints = ownEndpoints
         self.telemetry = telemetry
         self.logger = logger

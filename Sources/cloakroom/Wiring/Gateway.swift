@@ -33,9 +33,10 @@ struct Gateway {
         self.logger = logger
 
         let observer = AccountTelemetry(metrics: telemetry.metrics, audit: AuditLog(logger: logger))
+        let clock = SessionClock()
         let sessions = try SessionStoreSetup(
             plan.session, events: observer.sessionEvents, metrics: telemetry.metrics, registry: telemetry.registry,
-            logger: logger)
+            clock: clock, logger: logger)
 
         // In the order in which they are needed; see ``run()``.
         var services: [any Service] = []
@@ -64,7 +65,7 @@ struct Gateway {
 
         let tables = try GatewayTables(
             plan: plan, sessions: sessions.store, renewer: renewer, ownEndpoints: ownEndpoints, telemetry: telemetry,
-            tracer: plan.tracing.exporter == .none ? nil : telemetry.tracer, logger: logger)
+            tracer: plan.tracing.exporter == .none ? nil : telemetry.tracer, logger: logger, sessionClock: clock)
         let server = GatewayServer(tables: tables, logger: logger) { listeners in
             for listener in listeners {
                 logger.notice(
@@ -86,7 +87,7 @@ struct Gateway {
                     revocation: admin.token.map {
                         SessionRevocation(
                             token: $0, sessions: SessionRevoker(sessions: sessions.store, observer: observer),
-                            now: { .now })
+                            now: { clock.now })
                     },
                     logger: logger
                 ) { port in

@@ -2,6 +2,7 @@ import CloakroomCore
 import CloakroomIdentity
 import CloakroomTelemetry
 import Foundation
+import NIOCore
 import ServiceLifecycle
 import UnixSignals
 
@@ -9,6 +10,15 @@ extension Timestamp {
     /// What the wall clock says.
     static var now: Timestamp {
         Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+    }
+}
+
+extension SessionClock {
+    /// The time by which sessions live.
+    var now: Timestamp {
+        let monotonic = Int64(clamping: NIODeadline.now().uptimeNanoseconds)
+        let wall = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
+        return Timestamp(milliseconds: (monotonic + steadied(wall - monotonic)) / 1_000_000)
     }
 }
 

@@ -18,7 +18,7 @@ struct SessionStoreSetup {
     /// - Throws: If a file for TLS with the server is of no use, or a secret is missing.
     init(
         _ plan: SessionPlan, events: SessionEvents, metrics: GatewayMetrics, registry: PrometheusRegistry,
-        logger: Logger
+        clock: SessionClock, logger: Logger
     ) throws {
         let backend = metrics.sessionStore(
             backend: plan.store.rawValue,
@@ -26,7 +26,7 @@ struct SessionStoreSetup {
             operations: plan.store == .memory ? [] : SessionStoreOperation.allCases.map(\.rawValue))
         let made = try SessionStores.make(
             plan, tls: try Self.tls(plan), group: MultiThreadedEventLoopGroup.singleton, logger: logger,
-            clock: { .now }, events: events
+            clock: { clock.now }, events: events
         ) { operation, isSuccess, nanoseconds in
             backend.record(operation: operation.rawValue, isSuccess: isSuccess, nanoseconds: nanoseconds)
         }

@@ -1,3 +1,4 @@
+import CloakroomCore
 import Foundation
 import Testing
 
@@ -38,6 +39,27 @@ struct LoopClockTests {
             let seconds = Int64.random(in: 0...100_000_000_000, using: &generator)
             #expect(rendered(seconds) == formatter.string(from: Date(timeIntervalSince1970: Double(seconds))))
         }
+    }
+
+    @Test("The time by which sessions live never goes back, on whatever event loop it is asked")
+    func sessionTime() {
+        let clock = SessionClock()
+        #expect(clock.steadied(10_000) == 10_000)
+        // The wall clock is set back, and then forward again.
+        #expect(clock.steadied(4_000) == 10_000)
+        #expect(clock.steadied(12_000) == 12_000)
+        // A loop that has not synchronized since counts on with what it knows, which is not later than the others.
+        var loop = LoopClock(clock)
+        loop.synchronize(at: 5_000_000_000)
+        let ahead = SessionClock()
+        _ = ahead.steadied(loop.wallNanoseconds(at: 0) + 3_600_000_000_000)
+        var behind = LoopClock(ahead)
+        behind.synchronize(at: 5_000_000_000)
+        let lead = behind.sessionNanoseconds(at: 5_000_000_000) - behind.wallNanoseconds(at: 5_000_000_000)
+        #expect(abs(lead - 3_600_000_000_000) < 60_000_000_000)
+        #expect(
+            behind.sessionNanoseconds(at: 7_000_000_000) - behind.sessionNanoseconds(at: 5_000_000_000) == 2_000_000_000
+        )
     }
 
     @Test("Wall-clock time goes on with the monotonic clock, whatever it was set to")

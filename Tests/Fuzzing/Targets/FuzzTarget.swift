@@ -26,6 +26,7 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
     /// Every target.
     public static let all: [FuzzTarget] = [
         .requests, .responses, .chunks, .cookies, .requestTargets, .proxyHeaders, .builtHeads, .webSockets, .config,
+        .serverReplies,
     ]
 
     /// The target of the given name.

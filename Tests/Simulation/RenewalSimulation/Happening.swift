@@ -3,7 +3,7 @@ public enum Happening: Int, Sendable, CaseIterable {
     // What goes wrong.
     case slowMessage, lostRequest, lostReply, duplicateRequest, duplicateReply, lateAnswer
     case storeOutage, partition, noticeLost, crash, crashInFlight, pause, pauseInFlight, clockSkew, clockJump
-    case callTimeout, upstreamFailure, spentButFailed, leaseRanOut, leaseForgotten
+    case callTimeout, upstreamFailure, spentButFailed, leaseRanOut, leaseForgotten, spentBeyondLease
     case tokenReused, pairReissued, upstreamRevoked
     // What others do.
     case resealed, resealRefused, signedOut, signedOutEverywhere, expiredIdle, expiredAbsolute, userSaved

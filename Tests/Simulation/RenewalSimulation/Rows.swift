@@ -75,7 +75,7 @@ struct Flight {
     var spent = -1
     var pair = -1
     var pairAt: Int64 = 0
-    /// Whether the store holds, or has held, its pair.
+    /// Whether the store holds, or has held, its pair, and took it under the latest lease.
     var isKept = false
     var wasRefused = false
     /// For saving the user's data after it has finished.

@@ -46,10 +46,10 @@ struct Settings {
         accessLife = random.between(2, 5)
         storeTimeout = random.between(200, 500)
         forgetsLeases = random.chance(300)
-        calmAt = random.between(8_000, 16_000)
+        calmAt = random.between(10_000, 25_000)
         idle = random.chance(150) ? random.between(3_000, 20_000) : nil
         absolute = random.chance(200) ? random.between(6_000, 20_000) : nil
-        requestInterval = random.between(400, 2_000) * Int64(clients) / 3
+        requestInterval = random.between(200, 1_000) * Int64(clients) / 3
         let rate = { (random: inout SplitMix64, most: Int) in random.chance(500) ? 0 : 1 + random.below(most) }
         slow = rate(&random, 60)
         slowToken = rate(&random, 250)

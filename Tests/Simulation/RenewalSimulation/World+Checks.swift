@@ -22,8 +22,9 @@ extension World {
         guard case .flight(let index) = calls[call].owner else { return true }
         let flight = flights[index]
         if calls[call].wasOrphan || calls[call].arrivals > 1 || !calls[call].isDelivered { return true }
-        if flight.isKept { return false }
-        return flight.isDead || flight.isDisturbed
+        // An upstream that spends the token and answers with a failure gives nothing that could be kept.
+        if flight.pair < 0 { return true }
+        return !flight.isKept && (flight.isDead || flight.isDisturbed)
     }
 
     func checkSpending(_ call: Int, _ pair: Int, _ verdict: ModelUpstream.Verdict) {
@@ -42,9 +43,12 @@ extension World {
     func checkLease(of index: Int) {
         let flight = flights[index]
         let record = store.records[flight.session]
-        guard !flight.clockJumped else { return }
         let end = now + settings.limits.call.wholeMilliseconds
-        if record.fence != flight.fence || record.leaseEnd < end, record.endReason == nil {
+        guard record.fence != flight.fence || record.leaseEnd < end, record.endReason == nil else { return }
+        // A flight measures its lease with the clock that it is given. One that jumps back hides that time has passed.
+        if flight.clockJumped {
+            coverage.count(.spentBeyondLease)
+        } else {
             violate(.spentOnce, "f\(index) is about to spend a token without holding the lease long enough")
         }
     }

@@ -78,11 +78,9 @@ extension World {
             }
             return attempt
         }
-        if isSaved {
-            flights[flight].isKept = true
-            notify(of: session, but: replica)
-        }
+        if isSaved { notify(of: session, but: replica) }
         if isLatest {
+            if isSaved { flights[flight].isKept = true }
             let current = Names.pair(store.records[session].session)
             if isSaved {
                 keepers[session] = pair
