@@ -6,7 +6,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-deploy/toolchain.sh
+# Standard output is the path and nothing else: callers capture it.
+deploy/toolchain.sh >&2
 build=(
     swift build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked --product cloakroom
 )

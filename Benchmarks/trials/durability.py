@@ -36,11 +36,13 @@ def run(stage, verdict, options):
         while len(cookies) < stop_at and any(thread.is_alive() for thread in threads):
             time.sleep(0.001)
         os.kill(gateway.pid, signal.SIGKILL)
+        in_the_middle = stop_at <= len(cookies) < before + wanted and any(thread.is_alive() for thread in threads)
         rate = (len(cookies) - before) / (time.monotonic() - start)
         over.set()
         for thread in threads:
             thread.join(40)
-        verdict.figure(f"kill -9 no. {round_number} after {len(cookies) - before} sign-ins, {rate:.0f} a second")
+        figures = f"after {len(cookies) - before} sign-ins, {rate:.0f} a second"
+        verdict.holds(f"kill -9 no. {round_number} is in the middle of sign-ins", in_the_middle, figures)
     gateway = signedin.gateway(stage, mock, session)
     # Both the gateway's own answer and the upstream's: the tokens are there too.
     lost = [cookie for cookie in cookies if signedin.who(gateway.port, cookie) != 200]

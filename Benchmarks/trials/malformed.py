@@ -12,7 +12,7 @@ class Case:
     family: str
     name: str
     text: str
-    # Whether 03-wire's rows leave nothing but a refusal.
+    # Whether no reading allows anything but a refusal.
     must_refuse: bool
 
     def bytes(self, number):

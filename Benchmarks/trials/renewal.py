@@ -1,5 +1,7 @@
 """200 clients on one session whose access token lives for 2 seconds: nobody is signed out, and each token is renewed once."""
 
+import time
+
 from trials import signedin
 
 CLIENTS = 200
@@ -14,10 +16,9 @@ def run(stage, verdict, options):
 
 def judge(verdict, mock, gateways, seconds):
     cookie = signedin.sign_in(gateways[0].port)
-    before = sum(gateway.metric("cloakroom_token_refreshes_total", outcome="success") for gateway in gateways)
+    before = told_by(gateways)
     with signedin.Refreshes(mock) as refreshes, signedin.Crowd(gateways, cookie, CLIENTS) as crowd:
         crowd.over.wait(seconds)
-    told = sum(gateway.metric("cloakroom_token_refreshes_total", outcome="success") for gateway in gateways) - before
     for sample in crowd.samples:
         verdict.figure(f"{sample!r}")
     verdict.holds("nobody is answered with anything but 200", set(crowd.statuses) == {200}, crowd.summary())
@@ -28,5 +29,14 @@ def judge(verdict, mock, gateways, seconds):
     figures = f"{refreshes.count} in {seconds} s, {shortest:.2f} to {longest:.2f} s apart"
     is_once = shortest >= 0.75 and refreshes.count >= seconds / LIFETIME - 2
     verdict.holds("each access token is renewed exactly once", is_once, figures)
-    verdict.holds("the gateways count as many as the mock", told == refreshes.count, f"{told:.0f}, {refreshes.count}")
+    # A renewal that was under way at the end is counted by the mock first.
+    deadline = time.monotonic() + 5
+    while (told := told_by(gateways) - before) < refreshes.count and time.monotonic() < deadline:
+        time.sleep(0.1)
+    is_same = told in (refreshes.count, refreshes.count + 1)
+    verdict.holds("the gateways count as many as the mock", is_same, f"{told:.0f}, {refreshes.count}")
     verdict.figure(f"slowest answer {crowd.slowest * 1e3:.0f} ms")
+
+
+def told_by(gateways):
+    return sum(gateway.metric("cloakroom_token_refreshes_total", outcome="success") for gateway in gateways)

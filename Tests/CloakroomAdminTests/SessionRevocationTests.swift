@@ -65,7 +65,7 @@ struct SessionRevocationTests {
     }
 
     @Test(
-        "Rule 13: without the very token nobody gets in, and a log line says so without it",
+        "without the very token nobody gets in, and a log line says so without it",
         arguments: [
             nil, "", "Bearer", "Bearer ", "Bearer x", "canary-admin-token-0123456789abcdef",
             "Basic canary-admin-token-0123456789abcdef", "Bearer canary-admin-token-0123456789abcdeF",

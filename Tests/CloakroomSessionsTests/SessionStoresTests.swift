@@ -6,7 +6,7 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("The store that a plan names")
+@Suite("The store that a plan names", .timeLimit(.minutes(3)))
 struct SessionStoresTests {
     private static let secret = Secret("0123456789abcdef0123456789abcdef")
     private static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }

@@ -7,6 +7,8 @@ public final class ResponseHeaderPolicy: Sendable {
     /// What other origins may read is said here, so the upstream's word on it ends.
     private let dropsAccessControl: Bool
 
+    private static let allowCredentials: StaticString = "access-control-allow-credentials"
+
     /// What marking a response's fields told about it.
     public struct Marks: Sendable, Equatable {
         /// What `Connection` says.
@@ -64,6 +66,9 @@ public final class ResponseHeaderPolicy: Sendable {
                 }
             case .other where dropsAccessControl:
                 if Ascii.hasPrefix(bytes, field.nameRange, "access-control-") { head.fields[index].isDropped = true }
+            case .other where field.nameCount == Self.allowCredentials.utf8CodeUnitCount:
+                // Leave to read what the cookie opened is ours to give, and nobody else's.
+                if Ascii.equals(bytes, field.nameRange, Self.allowCredentials) { head.fields[index].isDropped = true }
             default: continue
             }
         }

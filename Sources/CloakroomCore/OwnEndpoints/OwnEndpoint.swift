@@ -52,8 +52,10 @@ public struct OwnRequest: Sendable {
     public var body: Secret
     /// The trace context for calls upstream, as a `traceparent` value.
     public var traceparent: String?
-    /// When the request came.
+    /// When the request came, by the time that sessions live by.
     public var now: Timestamp
+    /// The same by the wall clock, which upstreams mean when they say when a token ends.
+    public var wallTime: Timestamp
     /// Who sent it.
     public var origin: RequestOrigin
 
@@ -62,7 +64,7 @@ public struct OwnRequest: Sendable {
         endpoint: OwnEndpoint, name: String? = nil, userAgent: String? = nil, ticket: SessionTicket? = nil,
         authorization: Secret? = nil, contentType: String? = nil,
         body: Secret = Secret(bytes: []), traceparent: String? = nil, now: Timestamp,
-        origin: RequestOrigin = RequestOrigin()
+        wallTime: Timestamp? = nil, origin: RequestOrigin = RequestOrigin()
     ) {
         self.endpoint = endpoint
         self.name = name
@@ -73,6 +75,7 @@ public struct OwnRequest: Sendable {
         self.body = body
         self.traceparent = traceparent
         self.now = now
+        self.wallTime = wallTime ?? now
         self.origin = origin
     }
 }

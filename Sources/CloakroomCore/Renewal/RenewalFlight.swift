@@ -252,7 +252,8 @@ public struct RenewalLimits: Sendable, Equatable {
     /// The limits that go with a plan's timeouts: the lease outlives the call by 5 seconds, and who waits for another's
     /// lease waits until it must have ended.
     public init(_ timeouts: TimeoutsPlan) {
-        self.init(call: timeouts.identity, lease: timeouts.identity + .seconds(5), waiting: timeouts.identity + .seconds(6))
+        self.init(
+            call: timeouts.identity, lease: timeouts.identity + .seconds(5), waiting: timeouts.identity + .seconds(6))
     }
 }
 

@@ -8,6 +8,9 @@ public protocol SessionRenewing: Sendable {
     func renew(
         _ session: Session, ticket: SessionTicket, cause: RenewalCause, traceparent: String?
     ) async -> RenewalOutcome
+    /// Whether it may help to renew tokens that an upstream has refused: not if these are from a moment ago, and were
+    /// fetched for the same reason. Never waits; event loops may call it.
+    func mayHelp(_ session: Session) -> Bool
     /// Has a session's tokens renewed while requests go on with those that are there. Does nothing while that is under
     /// way, or has failed just now. Never waits; event loops may call it.
     func renewSoon(_ session: Session, ticket: SessionTicket)

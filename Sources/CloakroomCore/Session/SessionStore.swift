@@ -88,8 +88,16 @@ public protocol RenewalStore: Sendable {
         -> RejectAttempt
     /// Gives a lease back before its time. A store that cannot be reached lets it run out.
     func release(_ lease: RenewalLease, of key: SessionKey) async
+    /// Whether renewals may begin. For some seconds after an outage only those may go on whose refresh token was spent
+    /// before it: another replica that spent it again would end the session.
+    var mayBeginRenewals: Bool { get }
     /// Looks a session up in the store itself, whatever the local table holds.
     func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup
+}
+
+extension RenewalStore {
+    /// For stores that know no outages.
+    public var mayBeginRenewals: Bool { true }
 }
 
 /// The right to renew a session's tokens.

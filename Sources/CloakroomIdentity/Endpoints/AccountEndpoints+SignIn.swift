@@ -47,7 +47,7 @@ extension AccountEndpoints {
             return .refused(storeFailure(error))
         }
         do {
-            let signedIn = try await client.signIn(credentials, traceparent: request.traceparent, now: request.now)
+            let signedIn = try await client.signIn(credentials, traceparent: request.traceparent, now: request.wallTime)
             await attempt?.succeeded(now: request.now + (ContinuousClock.now - start))
             return .accepted(signedIn, accountHash: accountHash)
         } catch {

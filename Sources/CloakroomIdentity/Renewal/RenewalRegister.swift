@@ -113,14 +113,20 @@ struct RenewalRegister {
         return insert(session.key, cause: cause, now: now)
     }
 
+    /// Whether renewing a session's refused tokens has been tried just now.
+    func isTooSoon(_ session: Session, now: Timestamp) -> Bool {
+        entries[session.key].map { isTooSoon(session, $0, now: now) } ?? false
+    }
+
+    private func isTooSoon(_ session: Session, _ entry: Entry, now: Timestamp) -> Bool {
+        // Tokens that are due anyway may have been refused for their age.
+        entry.isPausing(at: now) && now - session.tokens.obtainedAt < Self.refusalPause
+            && session.renewal.need(at: now) == .none
+    }
+
     private func reasonNotToBegin(_ session: Session, cause: RenewalCause, now: Timestamp) -> RenewalOutcome? {
         if let entry = entries[session.key] {
-            // Tokens that are due anyway may have been refused for their age.
-            if cause == .refusal, entry.isPausing(at: now), now - session.tokens.obtainedAt < Self.refusalPause,
-                session.renewal.need(at: now) == .none
-            {
-                return .live(session)
-            }
+            if cause == .refusal, isTooSoon(session, entry, now: now) { return .live(session) }
             if let answer = entry.coolOff.answer(at: now) { return answer }
         }
         return isStopping || flightCount >= bounds.flights ? Self.busy : nil

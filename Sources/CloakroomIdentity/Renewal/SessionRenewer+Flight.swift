@@ -38,7 +38,8 @@ private struct FlightCrew: Sendable {
 
     private var key: SessionKey { id.session }
     private var store: any SessionStore { renewer.store }
-    private var now: Timestamp { renewer.clock() }
+    /// The flight's own time, which must not go back: by it a lease is judged.
+    private var now: Timestamp { renewer.flightClock() }
     private var isStopping: Bool { renewer.register.withLock { $0.isStopping } }
 
     func fly(_ session: Session) async {
@@ -87,6 +88,8 @@ private struct FlightCrew: Sendable {
     ) async throws(SessionStoreError) -> RenewalFlight.Action {
         switch action {
         case .lease:
+            // Whoever has new tokens that are not kept yet goes first.
+            guard hasSpent || store.mayBeginRenewals else { throw SessionStoreError(.unavailable) }
             let attempt = try await store.lease(key, for: renewer.limits.lease, now: now)
             return flight.leased(attempt, now: now)
         case .read:
@@ -117,7 +120,8 @@ private struct FlightCrew: Sendable {
 
     private func renew(_ session: Session, in flight: inout RenewalFlight) async -> RenewalFlight.Action {
         do {
-            let tokens = try await renewer.client.renew(session.tokens, traceparent: traceparent, now: now)
+            let tokens = try await renewer.client.renew(
+                session.tokens, traceparent: traceparent, now: renewer.clock())
             return flight.renewed(tokens, now: now)
         } catch {
             return flight.notRenewed(error.kind, now: now)
@@ -146,7 +150,7 @@ private struct FlightCrew: Sendable {
         isRenewed: Bool = false
     ) {
         if let event { renewer.note(event, key.id, since: begunAt) }
-        let now = now
+        let now = renewer.clock()
         let (waiters, answer) = renewer.register.withLock {
             $0.land(id, outcome, isTransient: isTransient, isRenewed: isRenewed, now: now)
         }

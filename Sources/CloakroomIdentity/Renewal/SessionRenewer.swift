@@ -15,6 +15,7 @@ public final class SessionRenewer: SessionRenewing, CustomStringConvertible, Cus
     let observer: any AccountObserver
     let limits: RenewalLimits
     let clock: @Sendable () -> Timestamp
+    let flightClock: @Sendable () -> Timestamp
     let sleep: @Sendable (Duration) async throws -> Void
     let register: Mutex<RenewalRegister>
     private let canRenew: Bool
@@ -23,11 +24,13 @@ public final class SessionRenewer: SessionRenewing, CustomStringConvertible, Cus
     /// Makes a renewer.
     /// - Parameters:
     ///   - canRenew: Whether the upstream has a call to renew tokens with: ``UpstreamTokenClient/canRenew``.
-    ///   - clock: What time it is.
+    ///   - clock: What time it is: by it tokens are judged.
+    ///   - flightClock: A time that never goes back: by it leases are judged. Default: `clock`.
     ///   - sleep: Lets a time pass; throws when its task is cancelled.
     public init(
         store: any SessionStore, client: any TokenClient, observer: any AccountObserver, canRenew: Bool,
         limits: RenewalLimits, bounds: RenewalBounds = RenewalBounds(), clock: @escaping @Sendable () -> Timestamp,
+        flightClock: (@Sendable () -> Timestamp)? = nil,
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
     ) {
         self.store = store
@@ -36,6 +39,7 @@ public final class SessionRenewer: SessionRenewing, CustomStringConvertible, Cus
         self.canRenew = canRenew
         self.limits = limits
         self.clock = clock
+        self.flightClock = flightClock ?? clock
         self.sleep = sleep
         register = Mutex(RenewalRegister(bounds))
     }
@@ -59,6 +63,8 @@ public final class SessionRenewer: SessionRenewing, CustomStringConvertible, Cus
         switch outcome {
         case .unavailable, .storeUnavailable:
             guard cause == .expiry, let end = session.tokens.accessExpiresAt, clock() < end else { return outcome }
+            // It may have been ended while this one waited.
+            if case .none(let reason) = store.find(ticket, now: flightClock(), slides: false) { return .ended(reason) }
             return .live(session)
         case .live, .ended:
             return outcome
@@ -71,6 +77,12 @@ public final class SessionRenewer: SessionRenewing, CustomStringConvertible, Cus
         let now = clock()
         guard let flight = register.withLock({ $0.begin(session, cause: .expiry, now: now) }) else { return }
         start(flight, session, ticket: ticket, traceparent: nil)
+    }
+
+    /// Whether it may help to renew tokens that were refused.
+    public func mayHelp(_ session: Session) -> Bool {
+        let now = clock()
+        return !register.withLock { $0.isTooSoon(session, now: now) }
     }
 
     private func fly(

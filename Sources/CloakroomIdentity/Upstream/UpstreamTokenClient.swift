@@ -62,7 +62,7 @@ public final class UpstreamTokenClient: TokenClient {
             throw TokenClientError(.invalidResponse, in: .signIn)
         }
         let answer = try await send(plan, credential, traceparent: traceparent, timeout: timeout, call: .signIn)
-        // Only 401 is about the credentials (00-product's table). 403 is about our API key and 400 about our dialect:
+        // Only 401 is about the credentials. 403 is about our API key and 400 about our dialect:
         // telling people that their password is wrong would be a lie.
         guard answer.status != 401 else { throw TokenClientError(.rejected, in: .signIn) }
         try check(answer, call: .signIn)

@@ -37,7 +37,7 @@ extension Exchange {
             authorization: value(of: .authorization).map { Secret(bytes: $0) },
             contentType: value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
             body: Secret(bytes: Array(collected.readableBytesView)), traceparent: trace.outgoing?.traceparentText,
-            now: context.sessionTime(at: startedAt),
+            now: context.sessionTime(at: startedAt), wallTime: context.timestamp(at: startedAt),
             origin: RequestOrigin(peer: clientAddress, requestID: "\(record.requestID)"))
         let endpoints = context.tables.ownEndpoints
         ColdPathBridge.run(self, on: context.eventLoop) {

@@ -38,6 +38,12 @@ extension Exchange {
             let permit = AuthDecision.permit(entry.access, at: index, renewed: session)
             if isReplay { replay(permit, now: now) } else { forward(permit, now: now) }
         case .ended(let reason):
+            // Without a session the route may still be for everybody.
+            if case .forward(let permit) = AuthDecision.decide(
+                entry.access, at: index, now: context.timestamp(at: now), session: .none(reason))
+            {
+                return isReplay ? replay(permit, now: now) : forward(permit, now: now)
+            }
             record.decision = .unauthenticated
             // Nobody else clears this one: its ticket is dead for good, and only now did that come to light.
             let lines = reason == .refreshRejected ? context.tables.cookieClearingLine : []
@@ -60,7 +66,9 @@ extension Exchange {
         // A token that has come to its end meanwhile was refused for that: where tokens live for seconds and the upstream
         // is slow, it may happen twice.
         let hasEnded = session.renewal.need(at: context.timestamp(at: context.now)) == .now
-        guard refusals == 1 || (refusals <= Self.mostReplays && hasEnded) else { return false }
+        guard refusals == 1 || (refusals <= Self.mostReplays && hasEnded), context.tables.renewer.mayHelp(session) else {
+            return false
+        }
         guard framing == .none || keepsBody, machine.tokenRefused() else {
             // This request is lost; the next one need not be.
             let renewer = context.tables.renewer

@@ -142,7 +142,7 @@ final class Exchange: Equatable {
             collected.writeImmutableBuffer(bytes)
         case .sent, .relaying:
             guard receivedBody <= bodyLimit else { return bodyTooLarge() }
-            if keepsBody { collected.writeImmutableBuffer(bytes) }
+            if keepsBody { keep(bytes) }
             if framing == .chunked {
                 upstream?.writeFraming { ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &$0) }
                 upstream?.writeBody(bytes)
@@ -159,6 +159,11 @@ final class Exchange: Equatable {
         case .idle, .leasing, .parked, .answered:
             break
         }
+    }
+
+    /// Mostly all of it comes at once, and nothing has to be copied.
+    private func keep(_ bytes: ByteBuffer) {
+        if collected.readableBytes == 0 { collected = bytes } else { collected.writeImmutableBuffer(bytes) }
     }
 
     /// The request's body is complete, or the client's side of a tunnel is.

@@ -141,7 +141,10 @@ extension ShardContents {
         _ key: SessionKey, for duration: Duration, timeouts: SessionTimeouts, now: Timestamp
     ) -> LeaseAttempt {
         guard live(key, timeouts: timeouts, now: now) != nil else { return .gone }
-        if let lease = leases[key.word0], now < lease.until { return .taken }
+        // One that ends later than any that is begun now, by far, was taken before the clock jumped back.
+        if let lease = leases[key.word0], now < lease.until, lease.until - now <= duration + .seconds(600) {
+            return .taken
+        }
         latestFence += 1
         leases[key.word0] = MemoryLease(fence: latestFence, until: now + duration)
         return .held(RenewalLease(fence: latestFence))

@@ -55,14 +55,15 @@ public struct GatewaySecrets: Sendable, CustomStringConvertible, CustomReflectab
         all.filter { $0.id == id }.map { Self.recordKey($0.secret, ticket: ticket) }
     }
 
-    /// The keys for what any gateway with the secret opens.
-    func clientKeys(_ id: ID) -> [SymmetricKey] {
-        all.filter { $0.id == id }.map(\.clientKey)
+    /// The keys for what any gateway with the secret opens. Each record has one of its own: under one for all, nonces that
+    /// are drawn would meet in the long run (NIST SP 800-38D §8.3).
+    func clientKeys(_ id: ID, of key: SessionKey) -> [SymmetricKey] {
+        all.filter { $0.id == id }.map { Self.clientKey($0.clientKey, of: key) }
     }
 
     /// The newest keys.
-    func newestKeys(ticket: SessionTicket) -> (record: SymmetricKey, client: SymmetricKey) {
-        (Self.recordKey(newest.secret, ticket: ticket), newest.clientKey)
+    func newestKeys(_ key: SessionKey, ticket: SessionTicket) -> (record: SymmetricKey, client: SymmetricKey) {
+        (Self.recordKey(newest.secret, ticket: ticket), Self.clientKey(newest.clientKey, of: key))
     }
 
     /// Always `<redacted>`.
@@ -92,6 +93,13 @@ public struct GatewaySecrets: Sendable, CustomStringConvertible, CustomReflectab
         return HKDF<SHA256>.deriveKey(
             inputKeyMaterial: SymmetricKey(data: material.bytes), info: Array(Purpose.record.rawValue.utf8),
             outputByteCount: 32)
+    }
+
+    private static func clientKey(_ key: SymmetricKey, of session: SessionKey) -> SymmetricKey {
+        var info = LengthPrefixedWriter()
+        info.append(Array(Purpose.client.rawValue.utf8))
+        for word in [session.word0, session.word1, session.word2, session.word3] { info.append(word) }
+        return HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: info.bytes, outputByteCount: 32)
     }
 
     private static func accountKey(_ secret: Secret) -> KeyedHash {

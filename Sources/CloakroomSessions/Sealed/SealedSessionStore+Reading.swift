@@ -42,6 +42,8 @@ extension SealedSessionStore {
         var lookup: SessionLookup
         /// The session, where the store will tell of changes to it.
         var kept: Session?
+        /// Whether there is a session, of a secret or a format that is not known here.
+        var isForeign = false
     }
 
     /// Reads a record, opens it, and judges whether the session may still be used; one that is over is taken out.
@@ -78,7 +80,7 @@ extension SealedSessionStore {
             // Another gateway may know the secret: while secrets are changed one gateway after the other, no session
             // must go because the wrong one was asked. So the record stays.
             if unreadable.isNew(record.key.id, now: now) { events.onUnreadable(record.key.id) }
-            return Judged(lookup: .none(.noSession))
+            return Judged(lookup: .none(.noSession), isForeign: true)
         case .opened(let session, isCurrent: true):
             return Judged(lookup: .live(session), kept: session)
         case .opened(let session, isCurrent: false):

@@ -31,7 +31,12 @@ extension SealedSessionStore {
 }
 
 extension SealedSessionStore: RecordChanges {
-    func linkChanged(isUp: Bool) { table.linkChanged(isUp: isUp) }
+    func linkChanged(isUp: Bool) {
+        recovery.linkChanged(isUp: isUp)
+        table.linkChanged(isUp: isUp)
+    }
+
+    var mayBeginRenewals: Bool { recovery.isOver }
 
     func changed(_ id: SessionID) { table.changed(id) }
 

@@ -12,6 +12,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     let touches: TouchLedger
     let timeouts: SessionTimeouts
     let events: SessionEvents
+    let recovery = StoreRecovery()
     private let maxSessions: Int
     /// Names of records that could not be read and stay where they are, so that each is told of once.
     let unreadable = UnreadableRecords()
@@ -87,7 +88,10 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     ) async throws(SessionStoreError) -> Session? {
         let key = SessionKey(ticket)
         defer { table.changed(key.id) }
-        guard case .live(let session) = try await judge(ticket, key, now: now).lookup,
+        let judged = try await judge(ticket, key, now: now)
+        // Whoever has the ticket may end the session, even here where nobody can open it.
+        if judged.isForeign { _ = try await remove(key.id, reason: reason, now: now) }
+        guard case .live(let session) = judged.lookup,
             let removed = try await remove(key.id, reason: reason, now: now)
         else { return nil }
         // Whatever was renewed in between is what has to be made void upstream.

@@ -22,7 +22,7 @@ struct SessionSealing: Sendable {
     enum Opening {
         /// `isCurrent`: whether it is sealed under the newest secret.
         case opened(Session, isCurrent: Bool)
-        /// It is sealed under a secret that is not known here.
+        /// It is sealed under a secret that is not known here, or in a format of a later release: others can open it.
         case foreign
         /// It was damaged or tampered with, or belongs to another ticket.
         case unreadable
@@ -35,7 +35,7 @@ struct SessionSealing: Sendable {
             key: session.key, account: secrets.accountHashes.hash(session.user.account), createdAt: session.createdAt,
             expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, version: session.version, contents: [],
             client: [])
-        let keys = secrets.newestKeys(ticket: ticket)
+        let keys = secrets.newestKeys(session.key, ticket: ticket)
         record.contents = try seal(Self.contents(of: session), keys.record, Self.contentsBinding(record))
         record.client = try seal(Self.bytes(of: session.client), keys.client, Self.clientBinding(record))
         return record
@@ -43,6 +43,7 @@ struct SessionSealing: Sendable {
 
     /// Opens a record.
     func open(_ record: SessionRecord, ticket: SessionTicket) -> Opening {
+        if let format = record.contents.first, format != Self.format { return .foreign }
         guard let part = SealedPart(record.contents) else { return .unreadable }
         guard secrets.contains(part.secret) else { return .foreign }
         let keys = secrets.recordKeys(part.secret, ticket: ticket)
@@ -58,7 +59,7 @@ struct SessionSealing: Sendable {
     /// Opens where a session was signed in from, which takes no ticket.
     func openClient(of record: SessionRecord) -> SessionClient? {
         guard let part = SealedPart(record.client),
-            let bytes = Self.open(part, secrets.clientKeys(part.secret), Self.clientBinding(record))
+            let bytes = Self.open(part, secrets.clientKeys(part.secret, of: record.key), Self.clientBinding(record))
         else { return nil }
         return Self.client(of: bytes)
     }

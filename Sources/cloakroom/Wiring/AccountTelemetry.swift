@@ -57,5 +57,6 @@ struct NoRenewal: SessionRenewing {
         .live(session)
     }
 
+    func mayHelp(_ session: Session) -> Bool { false }
     func renewSoon(_ session: Session, ticket: SessionTicket) {}
 }

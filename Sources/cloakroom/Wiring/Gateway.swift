@@ -33,7 +33,8 @@ struct Gateway {
         self.logger = logger
 
         let observer = AccountTelemetry(metrics: telemetry.metrics, audit: AuditLog(logger: logger))
-        let clock = SessionClock()
+        let flightClock = SessionClock()
+        let clock = SessionClock(isSteady: plan.session.store != .valkey)
         let sessions = try SessionStoreSetup(
             plan.session, events: observer.sessionEvents, metrics: telemetry.metrics, registry: telemetry.registry,
             clock: clock, logger: logger)
@@ -48,7 +49,7 @@ struct Gateway {
                 tls: try UpstreamTLS.configuration(upstream.tls))
             let sessionRenewer = SessionRenewer(
                 store: sessions.store, client: client, observer: observer, canRenew: client.canRenew,
-                limits: RenewalLimits(plan.timeouts), clock: { .now })
+                limits: RenewalLimits(plan.timeouts), clock: { .now }, flightClock: { flightClock.now })
             services += [
                 TokenClientService(client: client), SessionStoreService(store: sessions.store),
                 SessionRenewerService(renewer: sessionRenewer),

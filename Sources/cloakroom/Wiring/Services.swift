@@ -16,8 +16,9 @@ extension Timestamp {
 extension SessionClock {
     /// The time by which sessions live.
     var now: Timestamp {
-        let monotonic = Int64(clamping: NIODeadline.now().uptimeNanoseconds)
+        // In this order: a pause in between makes the wall clock look late, and never ahead for good.
         let wall = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
+        let monotonic = Int64(clamping: NIODeadline.now().uptimeNanoseconds)
         return Timestamp(milliseconds: (monotonic + steadied(wall - monotonic)) / 1_000_000)
     }
 }

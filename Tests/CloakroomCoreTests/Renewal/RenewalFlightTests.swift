@@ -28,7 +28,8 @@ struct RenewalFlightTests {
         #expect(script.read("b", version: 2) == "coalesced b, release 2")
     }
 
-    @Test("of a session that has ended does nothing", arguments: [UnauthorizedReason.revoked, .expiredIdle, .noSession])
+    @Test(
+        "of a session that has ended does nothing", arguments: [UnauthorizedReason.revoked, .expiredIdle, .noSession])
     func ended(_ reason: UnauthorizedReason) {
         var script = FlightScript()
         #expect(script.leased(.gone) == "read")

@@ -60,7 +60,8 @@ struct RenewalTimesTests {
     @Test("bear lives and clocks at the limits of what can be counted")
     func limits() {
         let tokens = SessionTokens(
-            authorization: Secret("Bearer a"), refreshToken: Secret("r"), accessExpiresAt: Timestamp(milliseconds: .max),
+            authorization: Secret("Bearer a"), refreshToken: Secret("r"),
+            accessExpiresAt: Timestamp(milliseconds: .max),
             obtainedAt: Timestamp(milliseconds: .min))
         let times = RenewalTimes(tokens, spread: .max)
         #expect(times.dueAt <= times.neededAt)

@@ -4,7 +4,7 @@ import FoundationEssentials
 import MockAPI
 import Testing
 
-@Suite("The accounts endpoints with the real mock API")
+@Suite("The accounts endpoints with the real mock API", .timeLimit(.minutes(3)))
 struct AccountEndpointsWithUpstreamTests {
     private func withEndpoints<R: Sendable>(
         _ body: (RunningMockAPI, AccountEndpoints, ScriptedStore, RecordingObserver) async throws -> R

@@ -1,5 +1,6 @@
 import CloakroomCore
 import Synchronization
+import Testing
 
 /// A clock that stands still, and sleeps that last until the test moves it.
 final class ManualTime: Sendable {
@@ -52,7 +53,18 @@ final class ManualTime: Sendable {
     }
 }
 
-/// Lets others run until something is so.
-func until(_ condition: () async -> Bool) async {
-    while await !condition() { await Task.yield() }
+/// Lets others run until something is so. Records an issue, and goes on, where it is not so after a time that no test that
+/// works comes near to.
+func until(
+    within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation,
+    _ condition: () async -> Bool
+) async {
+    let end = ContinuousClock.now + limit
+    while await !condition() {
+        guard ContinuousClock.now < end else {
+            Issue.record("what was waited for did not become so", sourceLocation: sourceLocation)
+            return
+        }
+        await Task.yield()
+    }
 }

@@ -2,7 +2,7 @@ import CloakroomCore
 import CloakroomIdentity
 import Testing
 
-@Suite("The token client with an upstream that misbehaves")
+@Suite("The token client with an upstream that misbehaves", .timeLimit(.minutes(3)))
 struct UpstreamFailureTests {
     private static let tokens = #"{"accessToken":"canary-access","refreshToken":"canary-refresh"}"#
 

@@ -4,7 +4,7 @@ import FoundationEssentials
 import MockAPI
 import Testing
 
-@Suite("The token client with the real mock API")
+@Suite("The token client with the real mock API", .timeLimit(.minutes(3)))
 struct UpstreamTokenClientTests {
     private func withMock<R: Sendable>(
         _ change: (inout UpstreamPlan) -> Void = { _ in }, timeout: Duration = .seconds(10),

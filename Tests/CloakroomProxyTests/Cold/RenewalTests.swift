@@ -1,5 +1,6 @@
 import CloakroomCore
 import Foundation
+import Synchronization
 import Testing
 
 @Suite("Requests whose session has to be renewed", .serialized)
@@ -86,6 +87,40 @@ struct RenewalTests {
             #expect(answer.text == "no")
             #expect(gateway.upstream.requests.count == 1)
             try await eventually("the renewal") { renewer.calls.count == 1 }
+        }
+    }
+
+    @Test("Where renewing has been tried just now, the upstream's 401 is the client's, and the request is sent once")
+    func uselessRenewal() async throws {
+        let pair = Self.pair()
+        let (setup, renewer) = Self.setup([.request, .send(Self.refused)], pair: pair)
+        renewer.isUseless.store(true, ordering: .relaxed)
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(
+                Ask.post("/private/a", FakeSessions.cookie(pair.ticket), body: "wrong password"))
+            #expect(answer.status == 401)
+            #expect(answer.text == "no")
+            #expect(renewer.calls.isEmpty)
+            #expect(gateway.upstream.requests.count == 1)
+        }
+    }
+
+    @Test("A session that turns out to be over leaves a route for everybody open")
+    func publicRoute() async throws {
+        let (ticket, session) = FakeSessions.make(
+            Self.stale, refreshToken: "r", accessExpiresAt: Timestamp(seconds: 1_000), obtainedAt: Timestamp(seconds: 1)
+        )
+        let sessions = FakeSessions()
+        sessions.add((ticket, session))
+        let setup = GatewaySetup([.request, .send(Reply.ok)]).with(\.sessions, sessions)
+            .with(\.renewer, FakeRenewer { _, _ in .ended(.refreshRejected) })
+            .plan { plan in plan.routes[1].inject = [.apiToken, .bearer] }
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(Ask.get("/token/a", FakeSessions.cookie(ticket)))
+            #expect(answer.text == "ok")
+            #expect(gateway.upstream.requests.map { $0["Authorization"] } == [nil])
         }
     }
 

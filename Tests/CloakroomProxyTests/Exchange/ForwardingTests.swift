@@ -22,7 +22,7 @@ struct ForwardingTests {
             }
     }
 
-    @Test("Security rule 7: a stranger's word is replaced; the trusted list is empty by default")
+    @Test("Rule 7: a stranger's word is replaced; the trusted list is empty by default")
     func stranger() async throws {
         let request = try await Self.request(isTrusted: false)
         #expect(request.values("X-Forwarded-For") == ["127.0.0.1"])

@@ -48,6 +48,9 @@ struct LoopClockTests {
         // The wall clock is set back, and then forward again.
         #expect(clock.steadied(4_000) == 10_000)
         #expect(clock.steadied(12_000) == 12_000)
+        #expect(SessionClock(isSteady: false).steadied(9) == 9)
+        let shared = SessionClock(isSteady: false)
+        #expect([10, 4, 12].map { shared.steadied($0) } == [10, 4, 12])
         // A loop that has not synchronized since counts on with what it knows, which is not later than the others.
         var loop = LoopClock(clock)
         loop.synchronize(at: 5_000_000_000)

@@ -10,6 +10,8 @@ final class FakeRenewer: SessionRenewing {
     }
 
     private let outcome: @Sendable (Session, RenewalCause) async -> RenewalOutcome
+    /// Whether renewing has been tried just now.
+    let isUseless = Atomic(false)
     private let state = Mutex<(calls: [Call], soon: [SessionID])>(([], []))
 
     init(
@@ -29,6 +31,8 @@ final class FakeRenewer: SessionRenewing {
         state.withLock { $0.calls.append(Call(session: session.id, cause: cause)) }
         return await outcome(session, cause)
     }
+
+    func mayHelp(_ session: Session) -> Bool { !isUseless.load(ordering: .relaxed) }
 
     func renewSoon(_ session: Session, ticket: SessionTicket) {
         state.withLock { $0.soon.append(session.id) }

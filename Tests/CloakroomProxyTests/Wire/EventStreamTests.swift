@@ -81,7 +81,7 @@ struct EventStreamTests {
         }
     }
 
-    @Test("Security rule 28: it is cut when its session ends, busy or not (RFC 9112 §8)", arguments: [true, false])
+    @Test("Rule 28: it is cut when its session ends, busy or not (RFC 9112 §8)", arguments: [true, false])
     func signOut(isBusy: Bool) async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()

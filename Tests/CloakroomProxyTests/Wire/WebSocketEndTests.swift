@@ -44,7 +44,7 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("Security rule 28: when its session ends, both sides are told 1008 and closed (RFC 6455 §7.4.1)")
+    @Test("Rule 28: when its session ends, both sides are told 1008 and closed (RFC 6455 §7.4.1)")
     func signOut() async throws {
         try await Self.open { tunnel, signOut in
             tunnel.client.send(Frame.masked("hello"))
@@ -61,7 +61,7 @@ struct WebSocketEndTests {
         }
     }
 
-    @Test("Security rule 28: so it is when something is said all the time", arguments: [true, false])
+    @Test("Rule 28: so it is when something is said all the time", arguments: [true, false])
     func signOutWhileBusy(isClient: Bool) async throws {
         try await Self.open { tunnel, signOut in
             let speaker = Task {

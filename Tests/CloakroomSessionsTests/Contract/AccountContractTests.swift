@@ -4,7 +4,7 @@ import Testing
 @testable import CloakroomSessions
 
 /// What every store owes a user who looks after their sessions, and an operator.
-@Suite("Every session store, asked for the sessions of an account")
+@Suite("Every session store, asked for the sessions of an account", .timeLimit(.minutes(3)))
 struct AccountContractTests {
     private let start = Sample.start
 

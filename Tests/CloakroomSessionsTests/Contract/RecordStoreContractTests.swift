@@ -4,7 +4,7 @@ import Testing
 @testable import CloakroomSessions
 
 /// What every record store owes, whatever it keeps records in.
-@Suite("Every record store", .timeLimit(.minutes(1)))
+@Suite("Every record store", .timeLimit(.minutes(3)))
 struct RecordStoreContractTests {
     private let now = Sample.start
 

@@ -4,7 +4,7 @@ import Testing
 @testable import CloakroomSessions
 
 /// What every store owes those who renew tokens.
-@Suite("Every session store, when tokens are renewed")
+@Suite("Every session store, when tokens are renewed", .timeLimit(.minutes(3)))
 struct RenewalContractTests {
     private let start = Sample.start
     private let leaseTime = Duration.seconds(30)

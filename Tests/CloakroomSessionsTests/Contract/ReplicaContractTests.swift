@@ -4,7 +4,7 @@ import Testing
 @testable import CloakroomSessions
 
 /// What every store owes that replicas share.
-@Suite("Every session store that replicas share", .timeLimit(.minutes(1)))
+@Suite("Every session store that replicas share", .timeLimit(.minutes(3)))
 struct ReplicaContractTests {
     private let start = Sample.start
 
@@ -30,7 +30,7 @@ struct ReplicaContractTests {
             #expect(try await other.load(ticket, now: start).session != nil)
             #expect(other.find(ticket, now: start, slides: false).session != nil)
             #expect(try await one.end(ticket, reason: .signedOut, now: start) != nil)
-            await untilTrue { other.find(ticket, now: start, slides: false).session == nil }
+            try await untilTrue("it is gone") { other.find(ticket, now: start, slides: false).session == nil }
             #expect(try await other.look(ticket, at: start).reason == .revoked)
         }
     }
@@ -43,7 +43,7 @@ struct ReplicaContractTests {
             #expect(try await other.look(elsewhere, at: start).session != nil)
             let ended = try await one.endAll(of: Sample.account(1), but: session.id, reason: .revoked, now: start)
             #expect(ended.count == 1)
-            await untilTrue { other.find(elsewhere, now: start, slides: false).session == nil }
+            try await untilTrue("it is gone") { other.find(elsewhere, now: start, slides: false).session == nil }
             #expect(try await other.look(elsewhere, at: start).reason == .revoked)
             #expect(try await other.look(mine, at: start).session != nil)
         }
@@ -60,7 +60,9 @@ struct ReplicaContractTests {
             let saved = try await one.save(renewal, ticket: ticket, over: session, under: lease, now: start)
             #expect(saved.session?.version == 2)
             #expect(try await other.reload(ticket, now: start).session?.tokens == Sample.tokens(9))
-            await untilTrue { other.find(ticket, now: start, slides: false).session?.version != 1 }
+            try await untilTrue("the old one is gone") {
+                other.find(ticket, now: start, slides: false).session?.version != 1
+            }
             #expect(try await other.look(ticket, at: start).session?.tokens == Sample.tokens(9))
         }
     }
@@ -73,7 +75,7 @@ struct ReplicaContractTests {
             let used = start + .seconds(800)
             #expect(try await one.look(ticket, at: used).session != nil)
             // The use is written within a second or so.
-            await untilTrue {
+            try await untilTrue("the use is written") {
                 try? await other.sessions(of: Sample.account(), now: used).first?.lastUsedAt == used
             }
             #expect(try await other.look(ticket, at: start + .seconds(1_000)).session != nil)
@@ -82,13 +84,13 @@ struct ReplicaContractTests {
 
     @Test("keeps sessions that were made before a replica began", arguments: StoreUnderTest.shared)
     func outlivesReplicas(kind: StoreUnderTest) async throws {
-        let place = try await kind.make(Sample.plan)
-        let (ticket, _) = try await place.store().create(Sample.new(3), now: start)
-        try await RunningStore.with(try await place.store()) { store in
-            let lookup = try await store.look(ticket, at: start)
-            #expect(lookup.session?.user == Sample.user(3))
-            await untilTrue { !kind.counts || store.count == 1 }
+        try await kind.withPlace(Sample.plan) { place in
+            let (ticket, _) = try await place.store().create(Sample.new(3), now: start)
+            try await RunningStore.with(try await place.store()) { store in
+                let lookup = try await store.look(ticket, at: start)
+                #expect(lookup.session?.user == Sample.user(3))
+                try await untilTrue("it is counted") { !kind.counts || store.count == 1 }
+            }
         }
-        await place.tearDown()
     }
 }

@@ -4,7 +4,7 @@ import Testing
 @testable import CloakroomSessions
 
 /// What every store owes, whatever it keeps sessions in.
-@Suite("Every session store")
+@Suite("Every session store", .timeLimit(.minutes(3)))
 struct SessionStoreContractTests {
     private let start = Sample.start
 

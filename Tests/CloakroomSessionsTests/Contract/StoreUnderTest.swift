@@ -38,19 +38,29 @@ struct StoreUnderTest: Sendable, CustomTestStringConvertible {
 
     /// Runs a test with a running store over a new place.
     func run(_ plan: SessionPlan = Sample.plan, _ test: (any SessionStore) async throws -> Void) async throws {
-        let place = try await make(plan)
-        try await RunningStore.with(try await place.store(), test)
-        await place.tearDown()
+        try await withPlace(plan) { place in try await RunningStore.with(try await place.store(), test) }
     }
 
     /// Runs a test with two running stores over a new place: two replicas.
     func runTwo(
         _ plan: SessionPlan = Sample.plan, _ test: (any SessionStore, any SessionStore) async throws -> Void
     ) async throws {
+        try await withPlace(plan) { place in
+            let other = try await place.store()
+            try await RunningStore.with(try await place.store()) { one in
+                try await RunningStore.with(other) { try await test(one, $0) }
+            }
+        }
+    }
+
+    /// Runs a test with a new place, which is torn down in any case.
+    func withPlace(_ plan: SessionPlan, _ test: (any StorePlace) async throws -> Void) async throws {
         let place = try await make(plan)
-        let other = try await place.store()
-        try await RunningStore.with(try await place.store()) { one in
-            try await RunningStore.with(other) { try await test(one, $0) }
+        do {
+            try await test(place)
+        } catch {
+            await place.tearDown()
+            throw error
         }
         await place.tearDown()
     }
@@ -89,8 +99,8 @@ enum RunningStore {
     /// Runs a store for as long as a test takes.
     static func with(_ store: any SessionStore, _ test: (any SessionStore) async throws -> Void) async throws {
         let running = Task { await store.run() }
-        await untilTrue { store.isAvailable }
         do {
+            try await untilTrue("the store is available") { store.isAvailable }
             try await test(store)
         } catch {
             running.cancel()
@@ -103,6 +113,13 @@ enum RunningStore {
 }
 
 /// Waits until something is so that nobody tells of: asks again and again, and lets others work in between.
-func untilTrue(_ condition: () async -> Bool?) async {
-    while await condition() != true { await Task.yield() }
+/// - Throws: ``NeverHappened`` after a time that no test that works comes near to.
+func untilTrue(
+    _ what: String, within limit: Duration = .seconds(30), _ condition: () async throws -> Bool?
+) async throws {
+    let end = ContinuousClock.now + limit
+    while try await condition() != true {
+        guard ContinuousClock.now < end else { throw NeverHappened(description: what) }
+        await Task.yield()
+    }
 }

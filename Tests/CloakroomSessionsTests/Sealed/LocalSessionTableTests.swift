@@ -23,7 +23,7 @@ struct LocalSessionTableTests {
         table.finish(table.begin(session.key), with: session)
     }
 
-    @Test("gives back what was put in, by the whole key")
+    @Test("Rule 17: gives back what was put in, by the whole key")
     func wholeKey() {
         let table = table()
         let session = session(1)

@@ -188,7 +188,17 @@ struct SealedSessionStoreTests {
         #expect(try await newer.look(ticket, at: start).session != nil)
     }
 
-    @Test("does not take another ticket's record for its own, though its name begins alike")
+    @Test("Rules 9 and 24: ends a session whose ticket it is shown, even where nobody here can open it")
+    func endForeign() async throws {
+        let newer = store(secrets: GatewaySecrets(Sample.secret, older: [Sample.olderSecret]))
+        let older = store(InMemoryRecords(server), secrets: GatewaySecrets(Sample.olderSecret))
+        let (ticket, session) = try await newer.create(Sample.new(), now: start)
+        #expect(try await older.end(ticket, reason: .signedOut, now: start) == nil)
+        #expect(server.record(session.id) == nil)
+        #expect(try await newer.load(ticket, now: start).reason == .revoked)
+    }
+
+    @Test("Rule 17: does not take another ticket's record for its own, though its name begins alike")
     func prefix() async throws {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
@@ -236,7 +246,7 @@ struct SealedSessionStoreTests {
         let (ticket, session) = try await store().create(Sample.new(), now: start)
         let store = SealedSessionStore(records, plan: Sample.plan, secrets: Sample.secrets)
         let running = Task { await store.run() }
-        await untilTrue { store.isAvailable }
+        try await untilTrue("the store is available") { store.isAvailable }
         for second in 0..<180 as Range<Int64> { _ = try await store.look(ticket, at: start + .seconds(second)) }
         running.cancel()
         await running.value

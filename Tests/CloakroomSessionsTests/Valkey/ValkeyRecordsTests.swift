@@ -4,7 +4,7 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("Records in a real server", .serialized)
+@Suite("Records in a real server", .serialized, .timeLimit(.minutes(3)))
 struct ValkeyRecordsTests {
     private static let start = SessionRecord.start
 

@@ -3,20 +3,26 @@ import Testing
 
 @testable import CloakroomSessions
 
-@Suite("Sentinels", .serialized)
+@Suite("Sentinels", .serialized, .timeLimit(.minutes(3)))
 struct ValkeySentinelTests {
     @Test("The primary is found by its name, and found again after a failover, with its sessions")
     func failover() async throws {
-        let (primary, absent) = (try await RedisServer(), try await RedisServer.freePort())
-        var options = RedisServer.Options(configuration: ["replicaof 127.0.0.1 \(primary.port)"])
-        let replica = try await RedisServer(options)
-        options = RedisServer.Options(
-            program: "redis-sentinel",
-            configuration: [
-                "sentinel monitor main 127.0.0.1 \(primary.port) 1", "sentinel down-after-milliseconds main 500",
-                "sentinel failover-timeout main 2000",
-            ])
-        let sentinel = try await RedisServer(options)
+        try await withRedis { primary in
+            let following = RedisServer.Options(configuration: ["replicaof 127.0.0.1 \(primary.port)"])
+            let watching = RedisServer.Options(
+                program: "redis-sentinel",
+                configuration: [
+                    "sentinel monitor main 127.0.0.1 \(primary.port) 1", "sentinel down-after-milliseconds main 500",
+                    "sentinel failover-timeout main 2000",
+                ])
+            try await withRedis(following) { replica in
+                try await withRedis(watching) { try await failover(from: primary, to: replica, sentinel: $0) }
+            }
+        }
+    }
+
+    private func failover(from primary: RedisServer, to replica: RedisServer, sentinel: RedisServer) async throws {
+        let absent = try await RedisServer.freePort()
         // One sentinel of the list is not there, which does not matter.
         let plan = ValkeyPlan(
             addresses: [HostAndPort(host: "127.0.0.1", port: absent), sentinel.address], sentinelPrimary: "main")
@@ -36,7 +42,6 @@ struct ValkeySentinelTests {
         #expect(try await gateway.records.read(SessionID(1)) == .record(.sample()))
         #expect(try await gateway.records.insert(.sample(2)))
         await gateway.stop()
-        for server in [sentinel, replica, primary] { await server.stop() }
     }
 
     @Test("A name that the sentinels do not know is no primary")

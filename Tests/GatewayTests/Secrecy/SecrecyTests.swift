@@ -136,6 +136,9 @@ struct SecrecyTests {
             #expect(try await lasting.signIn(password: Self.password).status == 200)
             #expect(try await lasting.get("/videos/1").status == 200)
             let kept = Data(try place.contents())
+            // Signing out shows the mock its refresh token.
+            let ticket = lasting.cookie ?? ""
+            #expect(try await lasting.send("DELETE", "/auth").status == 204)
             gateway.program.send(SIGTERM)
             let ending = try await gateway.program.ending(within: .seconds(20))
             #expect(ending.status == 0)
@@ -144,7 +147,7 @@ struct SecrecyTests {
             let basic = WebClient.basic("jo@example.com", Self.password).dropFirst(6)
             let secrets =
                 [Self.password, Self.apiToken, Self.query, String(basic), SessionPlace.secret] + tickets
-                + [lasting.cookie ?? ""] + Array(tokens(mock))
+                + [ticket] + Array(tokens(mock))
             #expect(secrets.count >= 12)
             #expect(!secrets.contains(""))
             #expect((place.kind == .memory) == kept.isEmpty)

@@ -189,6 +189,7 @@ struct StoreTests {
             let mia = gateway.client
             #expect(try await jo.signIn().status == 200)
             #expect(try await mia.signIn(email: "mia@example.com", password: "geheim").status == 200)
+            #expect(try await mia.get("/episodes").status == 200)
             let json = [("Content-Type", "application/json")]
             let byUser = #"{"user":"Jo@Example.com"}"#
             #expect(try await admin.send("POST", "/sessions/revoke", json, body: byUser).status == 401)
@@ -201,6 +202,54 @@ struct StoreTests {
             #expect(ended.body.contains("1"))
             #expect(try await jo.get("/videos/1").problem?.reason == "revoked")
             #expect(try await mia.get("/videos/1").status == 200)
+            let id = try await gateway.program.waits(for: "the line of Mia's request") { program in
+                program.logLines.last { $0.path == "/videos/1" && $0.status == 200 }?.session
+            }
+            let byID = try await admin.send("POST", "/sessions/revoke", right, body: #"{"session":"\#(id)"}"#)
+            #expect(byID.status == 200)
+            #expect(try await mia.get("/videos/1").problem?.reason == "revoked")
+        }
+    }
+
+    @Test("Failures at one replica count at the other")
+    func sharedThrottle() async throws {
+        try await SessionPlace.with(.valkey) { place in
+            try await MockAPI.withServer(.withTwoUsers) { mock in
+                let file = GatewayFile(upstream: mock.baseURL)
+                try await ServedGateway.running(file, set: place.settings()) { first in
+                    try await ServedGateway.running(file, set: place.settings()) { second in
+                        for number in 0..<5 {
+                            let gateway = number % 2 == 0 ? first : second
+                            let answer = try await gateway.client.signIn(password: "no")
+                            #expect(answer.status == 401)
+                        }
+                        for gateway in [first, second] {
+                            let answer = try await gateway.client.signIn()
+                            #expect(answer.status == 429)
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    @Test(
+        "Rule 25: a user who was changed at the API shows once the tokens are renewed",
+        arguments: SessionPlace.Kind.allCases)
+    func changedUser(kind: SessionPlace.Kind) async throws {
+        try await SessionPlace.with(kind) { place in
+            try await ServedGateway.running(set: place.settings()) { gateway, mock in
+                let client = gateway.client
+                #expect(try await client.signIn().status == 200)
+                _ = mock.api.renameUser(email: "jo@example.com", to: "Joanna")
+                #expect(try await client.get("/auth").json(as: WhoAmI.self).user.name == "Jo")
+                mock.faults.failNext("GET", "/videos/1", statuses: [401])
+                #expect(try await client.get("/videos/1").status == 200)
+                try await eventually("the new name") {
+                    try await client.get("/auth").json(as: WhoAmI.self).user.name == "Joanna"
+                }
+                #expect(mock.observations.snapshot().refreshes == 1)
+            }
         }
     }
 

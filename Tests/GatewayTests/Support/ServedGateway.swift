@@ -66,6 +66,7 @@ struct LogLine: Decodable {
     var path: String?
     var route: String?
     var status: Int?
+    var session: String?
     var trace_id: String?
 }
 

@@ -3,7 +3,7 @@ public enum Happening: Int, Sendable, CaseIterable {
     // What goes wrong.
     case slowMessage, lostRequest, lostReply, duplicateRequest, duplicateReply, lateAnswer
     case storeOutage, partition, noticeLost, crash, crashInFlight, pause, pauseInFlight, clockSkew, clockJump
-    case callTimeout, upstreamFailure, spentButFailed, leaseRanOut, leaseForgotten, spentBeyondLease
+    case callTimeout, upstreamFailure, spentButFailed, leaseRanOut, leaseForgotten
     case tokenReused, pairReissued, upstreamRevoked
     // What others do.
     case resealed, resealRefused, signedOut, signedOutEverywhere, expiredIdle, expiredAbsolute, userSaved
@@ -19,8 +19,10 @@ public enum Happening: Int, Sendable, CaseIterable {
 public struct Coverage: Sendable {
     private var counts = [Int](repeating: 0, count: Happening.allCases.count)
 
+    /// Nothing has happened yet.
     public init() {}
 
+    /// How often something happened.
     public subscript(_ happening: Happening) -> Int { counts[happening.rawValue] }
 
     mutating func count(_ happening: Happening) {

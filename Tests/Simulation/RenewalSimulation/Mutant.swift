@@ -1,5 +1,5 @@
 /// A bug that the simulation has to find. None of them is in the code that is simulated: they are in the model of the
-/// store, and in what carries a flight's actions out.
+/// store, in what carries a flight's actions out, and in what is made of a flight's decisions.
 public enum Mutant: String, Sendable, CaseIterable {
     /// The store saves under a lease that is not the latest.
     case noFencing
@@ -19,4 +19,10 @@ public enum Mutant: String, Sendable, CaseIterable {
     case deafToNotices
     /// A session is read as gone while the store is not there.
     case outageMeansGone
+    /// A flight goes by a clock that may go back.
+    case flightsByWallClock
+    /// A flight gives its new tokens up when the store does not answer the first time.
+    case givesUpSaving
+    /// A flight does not tell of new tokens that a session which has ended needs no more.
+    case forgetsUnusedTokens
 }

@@ -70,11 +70,11 @@ struct Flight {
     var isDead = false
     /// Something went wrong for it that may have cost it its lease.
     var isDisturbed = false
-    var clockJumped = false
     /// The pair that it spent, the call that spent it, and what that brought.
     var spent = -1
     var pair = -1
-    var pairAt: Int64 = 0
+    /// By the flight's own clock.
+    var pairAt: Timestamp?
     /// Whether the store holds, or has held, its pair, and took it under the latest lease.
     var isKept = false
     var wasRefused = false
@@ -102,8 +102,10 @@ struct Request {
 struct Replica {
     var life = 0
     var isUp = true
-    /// The clock's error in milliseconds.
-    var offset: Int64 = 0
+    /// The wall clock's error in milliseconds.
+    private(set) var offset: Int64 = 0
+    /// The largest error of this life: a session clock never goes back while its process lives.
+    private(set) var steadyOffset: Int64 = 0
     var pausedUntil: Int64 = 0
     /// What came during a pause.
     var inbox: [Event] = []
@@ -127,6 +129,18 @@ struct Replica {
         coolUntil = Array(repeating: 0, count: sessions)
         failures = Array(repeating: 0, count: sessions)
         noticesUnderWay = Array(repeating: 0, count: sessions)
+    }
+
+    /// Sets the wall clock.
+    mutating func setClock(to offset: Int64) {
+        self.offset = offset
+        steadyOffset = max(steadyOffset, offset)
+    }
+
+    /// Begins to go by the wall clock, as a process does that has just started.
+    mutating func startClock(at offset: Int64) {
+        self.offset = offset
+        steadyOffset = offset
     }
 
     mutating func forget() {

@@ -9,7 +9,9 @@ public struct Simulation: Sendable {
     public struct Outcome: Sendable {
         /// The first invariant that did not hold.
         public let violation: Violation?
+        /// What happened, and how often.
         public let coverage: Coverage
+        /// How many events it took.
         public let eventCount: Int
         /// What happened, one line for each step; empty unless it was asked for.
         public let trace: [String]

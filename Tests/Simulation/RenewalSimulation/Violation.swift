@@ -17,10 +17,13 @@ public enum Invariant: String, Sendable, CaseIterable {
 
 /// An invariant that did not hold.
 public struct Violation: Sendable, Equatable, CustomStringConvertible {
+    /// Which one.
     public let invariant: Invariant
+    /// What was seen: names and numbers of the trace.
     public let text: String
     /// Milliseconds since the beginning.
     public let time: Int64
 
+    /// The invariant, the time, and what was seen.
     public var description: String { "\(invariant.rawValue) does not hold at \(time) ms: \(text)" }
 }

@@ -45,12 +45,7 @@ extension World {
         let record = store.records[flight.session]
         let end = now + settings.limits.call.wholeMilliseconds
         guard record.fence != flight.fence || record.leaseEnd < end, record.endReason == nil else { return }
-        // A flight measures its lease with the clock that it is given. One that jumps back hides that time has passed.
-        if flight.clockJumped {
-            coverage.count(.spentBeyondLease)
-        } else {
-            violate(.spentOnce, "f\(index) is about to spend a token without holding the lease long enough")
-        }
+        violate(.spentOnce, "f\(index) is about to spend a token without holding the lease long enough")
     }
 
     /// The store must hold what it was given under the latest lease, or what came of that.
@@ -109,8 +104,8 @@ extension World {
                 violate(.tokensStayHome, "f\(index) does not hand p\(flight.pair) back, which nobody needs any more")
             }
         case .rejected, .unavailable, .storeUnavailable, .leaseTimeout:
-            let patience = settings.limits.keeping.wholeMilliseconds
-            if !flight.isKept, !flight.clockJumped, now < flight.pairAt + patience {
+            guard let pairAt = flight.pairAt else { return }
+            if !flight.isKept, steadyClock(flight.replica) < pairAt + settings.limits.keeping {
                 violate(.resultKept, "f\(index) gives p\(flight.pair) up too early")
             }
         }

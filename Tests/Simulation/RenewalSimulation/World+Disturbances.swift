@@ -22,8 +22,7 @@ extension World {
             queue.push(.storeUp, at: now + random.between(100, 5_000))
         case .clockJump(let replica):
             coverage.count(.clockJump)
-            replicas[replica].offset -= random.between(200, 60_000)
-            clockHasJumped(replica)
+            replicas[replica].setClock(to: replicas[replica].offset - random.between(200, 60_000))
         case .signOut(let session):
             let replica = random.below(settings.replicas)
             if replicas[replica].isUp { sendToStore(.end(session), from: replica, owner: .none) }
@@ -58,6 +57,7 @@ extension World {
         guard !replicas[replica].isUp, replicas[replica].life == life else { return }
         note("r\(replica) is up")
         replicas[replica].isUp = true
+        replicas[replica].startClock(at: replicas[replica].offset)
         replicas[replica].link += 1
         replicas[replica].trustsLink = !replicas[replica].isPartitioned
         replicas[replica].lastDelivery = now
@@ -112,11 +112,12 @@ extension World {
         for replica in replicas.indices { linkUp(replica) }
     }
 
-    private func clockHasJumped(_ replica: Int) {
-        for index in flights.indices where flights[index].replica == replica {
-            flights[index].clockJumped = true
-            flights[index].isDisturbed = true
-        }
+    /// Puts a wall clock right. Who was started while it was behind sees its time leap, and may give up early over it.
+    private func correctClock(_ replica: Int, to offset: Int64) {
+        let before = replicas[replica].steadyOffset
+        replicas[replica].setClock(to: offset)
+        guard replicas[replica].steadyOffset > before else { return }
+        for index in flights.indices where flights[index].replica == replica { flights[index].isDisturbed = true }
     }
 
     func calmDown() {
@@ -127,11 +128,7 @@ extension World {
         for replica in replicas.indices {
             restart(replica, replicas[replica].life)
             linkUp(replica)
-            let skew = replica < settings.skews.count ? settings.skews[replica] : 0
-            if replicas[replica].offset != skew {
-                replicas[replica].offset = skew
-                clockHasJumped(replica)
-            }
+            correctClock(replica, to: replica < settings.skews.count ? settings.skews[replica] : 0)
             replicas[replica].pausedUntil = 0
             resume(replica)
         }

@@ -1,9 +1,10 @@
 import CloakroomCore
 
-/// Carries out what flights decide, as a gateway's refresher does.
+/// Carries out what flights decide: what a gateway's renewer does for a session's tokens, and nothing of how it bounds
+/// waiting. Who waits here waits for the end of the flight.
 extension World {
     func begin(_ session: Int, _ stale: Session, at replica: Int, waiter: Int?) {
-        let machine = RenewalFlight(stale, limits: settings.limits, now: clock(replica))
+        let machine = RenewalFlight(stale, limits: settings.limits, now: steadyClock(replica))
         var flight = Flight(session: session, replica: replica, initial: stale, machine: machine)
         if let waiter { flight.waiters.append(waiter) }
         flights.append(flight)
@@ -14,7 +15,8 @@ extension World {
     }
 
     /// A flight has decided; between that and doing it, a process may be stopped for a while or for good.
-    private func decided(_ index: Int, _ action: RenewalFlight.Action) {
+    private func decided(_ index: Int, _ decision: RenewalFlight.Action) {
+        let action = mutated(decision, of: index)
         flights[index].action = action
         note("f\(index) decides: \(describe(action))")
         if case .renew = action { checkLease(of: index) }
@@ -31,6 +33,16 @@ extension World {
         }
     }
 
+    /// What a flight with a bug would decide.
+    private func mutated(_ decision: RenewalFlight.Action, of index: Int) -> RenewalFlight.Action {
+        switch (mutant, flights[index].action, decision) {
+        case (.givesUpSaving, .save(_, _, let lease), .wait): .finish(.storeUnavailable, release: lease)
+        case (.forgetsUnusedTokens, _, .finish(.ended(let reason, _), let lease)):
+            .finish(.ended(reason, unused: nil), release: lease)
+        default: decision
+        }
+    }
+
     func carryOut(_ index: Int) {
         let flight = flights[index]
         let (session, replica) = (flight.session, flight.replica)
@@ -40,7 +52,7 @@ extension World {
             sendToStore(.lease(session, settings.limits.lease), from: replica, owner: owner)
         case .read:
             if mutant == .noReadUnderLease, flight.spent < 0 {
-                decided(index, flights[index].machine.hasRead(.live(flight.initial), now: clock(replica)))
+                decided(index, flights[index].machine.hasRead(.live(flight.initial), now: steadyClock(replica)))
             } else {
                 sendToStore(.read(session), from: replica, owner: owner)
             }
@@ -65,12 +77,12 @@ extension World {
 
     func woke(_ index: Int) {
         guard !flights[index].isDead, !flights[index].isFinished else { return }
-        decided(index, flights[index].machine.waited(now: clock(flights[index].replica)))
+        decided(index, flights[index].machine.waited(now: steadyClock(flights[index].replica)))
     }
 
     func tell(_ index: Int, _ answer: Answer) {
         guard !flights[index].isDead, !flights[index].isFinished else { return }
-        let clock = clock(flights[index].replica)
+        let clock = steadyClock(flights[index].replica)
         switch answer {
         case .lease(let attempt):
             switch attempt {
@@ -98,8 +110,9 @@ extension World {
             decided(index, flights[index].machine.rejected(attempt, now: clock))
         case .tokens(let pair):
             flights[index].pair = pair
-            flights[index].pairAt = now
-            let tokens = Names.tokens(pair, end: clock + .milliseconds(upstream.accessLife), obtainedAt: clock)
+            flights[index].pairAt = clock
+            let wall = wallClock(flights[index].replica)
+            let tokens = Names.tokens(pair, end: wall + .milliseconds(upstream.accessLife), obtainedAt: wall)
             decided(index, flights[index].machine.renewed(tokens, now: clock))
         case .refused:
             flights[index].wasRefused = true
@@ -122,7 +135,7 @@ extension World {
 
     private func notRenewed(_ index: Int, _ kind: TokenClientError.Kind) {
         let kind = mutant == .rejectsOnFailure ? .rejected : kind
-        decided(index, flights[index].machine.notRenewed(kind, now: clock(flights[index].replica)))
+        decided(index, flights[index].machine.notRenewed(kind, now: steadyClock(flights[index].replica)))
     }
 
     private func finish(flight index: Int, _ result: RenewalFlight.Result, release lease: RenewalLease?) {
@@ -177,7 +190,8 @@ extension World {
         for waiter in flight.waiters { unauthorized(waiter) }
     }
 
-    /// Cools off: a second, then twice as long each time, up to half a minute.
+    /// Cools off: a second, then twice as long each time, up to half a minute. A gateway spreads these times, begins
+    /// anew after a while, and rests for no more than the first second after a failure of its store.
     private func fail(_ flight: Flight) {
         let failures = replicas[flight.replica].failures[flight.session]
         replicas[flight.replica].failures[flight.session] = failures + 1

@@ -61,7 +61,8 @@ extension World {
             return
         }
         let replica = calls[call].replica
-        var time = now + (fromStore ? hop(1, 8, owner: calls[call].owner) : hop(5, 40, owner: calls[call].owner)) + least
+        var time =
+            now + (fromStore ? hop(1, 8, owner: calls[call].owner) : hop(5, 40, owner: calls[call].owner)) + least
         if fromStore {
             // One that waits behind a slow one is slow too.
             if replicas[replica].lastDelivery >= time + 20 { disturb(calls[call].owner) }
@@ -70,7 +71,8 @@ extension World {
         }
         answers.append(answer)
         let index = answers.count - 1
-        let event: Event = fromStore ? .storeReply(call: call, answer: index) : .upstreamReply(call: call, answer: index)
+        let event: Event =
+            fromStore ? .storeReply(call: call, answer: index) : .upstreamReply(call: call, answer: index)
         queue.push(event, at: time)
         if time >= calls[call].deadline { planTimeout(of: call) }
         if random.chance(settings.duplicateReply) {

@@ -59,12 +59,11 @@ extension World {
     private func judge(_ index: Int, _ session: Session) {
         let request = requests[index]
         requests[index].current = session
-        let clock = clock(request.replica)
-        guard clock < session.expiresAt else { return unauthorized(index) }
+        guard steadyClock(request.replica) < session.expiresAt else { return unauthorized(index) }
         if let idle = settings.idle, store.records[request.session].lastUse + idle / 10 <= now {
             sendToStore(.touch(request.session, now), from: request.replica, owner: .none)
         }
-        switch session.renewal.need(at: clock) {
+        switch session.renewal.need(at: wallClock(request.replica)) {
         case .none:
             go(index, session)
         case .soon:

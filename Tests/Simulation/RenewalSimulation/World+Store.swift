@@ -85,7 +85,8 @@ extension World {
             if isSaved {
                 keepers[session] = pair
             } else if store.records[session].endReason == nil, current != pair, current != flights[flight].spent {
-                violate(.resultKept, "p\(pair) came under the latest lease of s\(session), and p\(current) is in its place")
+                violate(
+                    .resultKept, "p\(pair) came under the latest lease of s\(session), and p\(current) is in its place")
             }
         }
         checkKept(session)

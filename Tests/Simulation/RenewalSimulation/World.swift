@@ -52,7 +52,7 @@ final class World {
 
     private func begin() {
         for index in settings.skews.indices {
-            replicas[index].offset = settings.skews[index]
+            replicas[index].startClock(at: settings.skews[index])
             coverage.count(.clockSkew)
         }
         for index in 0..<settings.sessions {
@@ -118,9 +118,16 @@ final class World {
         }
     }
 
-    /// What a replica's clock shows.
-    func clock(_ replica: Int) -> Timestamp {
+    /// What a replica's wall clock shows: by it tokens are judged.
+    func wallClock(_ replica: Int) -> Timestamp {
         Timestamp(milliseconds: Names.epoch + now + replicas[replica].offset)
+    }
+
+    /// What a replica's session clock shows, which never goes back while the process lives: by it sessions and leases
+    /// are judged.
+    func steadyClock(_ replica: Int) -> Timestamp {
+        if mutant == .flightsByWallClock { return wallClock(replica) }
+        return Timestamp(milliseconds: Names.epoch + now + replicas[replica].steadyOffset)
     }
 
     func note(_ text: @autoclosure () -> String) {

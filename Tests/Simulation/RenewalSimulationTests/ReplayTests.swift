@@ -1,7 +1,7 @@
 import RenewalSimulation
 import Testing
 
-@Suite("A seed")
+@Suite("A seed", .timeLimit(.minutes(3)))
 struct ReplayTests {
     @Test("replays exactly: the same trace, whether or not anybody looks")
     func sameTrace() {

@@ -5,12 +5,12 @@ import Testing
     import Glibc
 #endif
 
-@Suite("The simulation of renewals")
+@Suite("The simulation of renewals", .timeLimit(.minutes(3)))
 struct SimulationTests {
     /// Seeds in CI; the count is part of what is promised.
     static let seedCount: UInt64 = 10_000
 
-    @Test("10,000 seeds hold, and everything that can happen does")
+    @Test("10,000 seeds hold, and everything that can happen does", .timeLimit(.minutes(2)))
     func seedsHold() async {
         let halves = await withTaskGroup(of: (Coverage, [(UInt64, Violation)], Int).self) { group in
             for half in 0..<2 as Range<UInt64> {

@@ -17,7 +17,7 @@ struct ValkeyConnector: Sendable {
     /// One attempt. Addresses are tried in turn; the error is the last one's that says something.
     func connect() async throws(ValkeyLoss) -> ValkeyConnection {
         var loss = ValkeyLoss.unreachable
-        for address in plan.addresses {
+        for address in plan.addresses where !Task.isCancelled {
             do {
                 guard let name = plan.sentinelPrimary else { return try await server(address) }
                 return try await server(try await primary(name, sentinel: address))

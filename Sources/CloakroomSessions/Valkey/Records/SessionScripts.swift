@@ -55,9 +55,10 @@ enum SessionScripts {
     static let touch = ValkeyScript(
         """
         if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return 0 end
-        if (tonumber(redis.call('HGET', KEYS[1], 'u')) or 0) >= tonumber(ARGV[1]) then return 0 end
-        redis.call('HSET', KEYS[1], 'u', ARGV[1])
-        redis.call('PEXPIRE', KEYS[1], ARGV[2])
+        if (tonumber(redis.call('HGET', KEYS[1], 'u')) or 0) < tonumber(ARGV[1]) then
+          redis.call('HSET', KEYS[1], 'u', ARGV[1])
+        end
+        if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
         redis.call('HEXISTS', KEYS[1], 'v')
         return 1
         """)

@@ -87,13 +87,10 @@ struct ValkeyRecords: SessionRecordStore {
                 .bytes(RecordFields.bytes(record.key)), .integer(record.lastUsedAt.milliseconds),
             ] + RecordFields.parts(record)
         let answer = try await run(SessionScripts.replace, [keys.session(id), keys.lease(id)], arguments)
-        let account = answer.elements?.dropFirst().first?.text.flatMap { UInt64($0) }
         switch answer.elements?.first?.text {
-        case "done":
-            if let account, account != record.account {
-                _ = try? await ask(ValkeyCommand("ZREM", .text(keys.sessions(of: account)), .text("\(id)")))
-            }
-            return .done
+        // A name that stays in the index of the hash before does no harm, and runs out. Taking it away might come after
+        // another replica, whose secrets are in another order, has put it there anew.
+        case "done": return .done
         case "changed": return .changed
         case "fenced": return .fenced
         default: return .gone
@@ -151,7 +148,9 @@ struct ValkeyRecords: SessionRecordStore {
             rest = rest.dropFirst(ids.count)
             let replies = await link.send(ids.map { ValkeyCommand("HGETALL", .text(keys.session($0))) })
             for (id, reply) in zip(ids, replies) {
-                if case .record(let record) = try Self.record(reply, id) { records.append(record) }
+                // A name may stand here still whose record has another hash by now.
+                guard case .record(let record) = try Self.record(reply, id), record.account == account else { continue }
+                records.append(record)
             }
         }
         return records

@@ -141,9 +141,10 @@ final class RedisServer: Sendable {
 
 /// Runs a test with a server that is gone afterwards.
 func withRedis<Value>(
-    _ options: RedisServer.Options = RedisServer.Options(), _ body: (RedisServer) async throws -> Value
+    _ options: RedisServer.Options = RedisServer.Options(), port: Int? = nil,
+    _ body: (RedisServer) async throws -> Value
 ) async throws -> Value {
-    let server = try await RedisServer(options)
+    let server = try await RedisServer(options, port: port)
     do {
         let value = try await body(server)
         await server.stop()

@@ -1,0 +1,30 @@
+import CloakroomCore
+import Testing
+
+@Suite("A process that crashes with a session in its hands")
+struct CrashOutputTests {
+    @Test("Rule 22: says nothing of what is in it")
+    func crash() async throws {
+        let result = await #expect(
+            processExitsWith: .failure, observing: [\.standardErrorContent, \.standardOutputContent]
+        ) {
+            let start = Timestamp(seconds: 1_000)
+            let session = Session(
+                key: SessionKey(1, 2, 3, 4),
+                user: UserProfile(
+                    json: Array(#"{"name":"canary-name"}"#.utf8), account: AccountName(email: "canary@example.com")),
+                tokens: SessionTokens(
+                    authorization: Secret("Bearer canary-access"), refreshToken: Secret("canary-refresh"),
+                    obtainedAt: start),
+                createdAt: start, expiresAt: start, lastUsedAt: start)
+            let credentials = try? Credentials(email: "canary@example.com", password: Secret("canary-password"))
+            // As a mistake of ours would print it.
+            fatalError(
+                "\(session.tokens) \(session.user) \(String(describing: credentials)) \(String(reflecting: session))")
+        }
+        let output = try #require(result)
+        let text = String(decoding: output.standardErrorContent + output.standardOutputContent, as: UTF8.self)
+        #expect(text.contains("redacted"))
+        #expect(!text.contains("canary"))
+    }
+}
