@@ -66,7 +66,8 @@ extension Exchange {
         // A token that has come to its end meanwhile was refused for that: where tokens live for seconds and the upstream
         // is slow, it may happen twice.
         let hasEnded = session.renewal.need(at: context.timestamp(at: context.now)) == .now
-        guard refusals == 1 || (refusals <= Self.mostReplays && hasEnded), context.tables.renewer.mayHelp(session) else {
+        guard refusals == 1 || (refusals <= Self.mostReplays && hasEnded), context.tables.renewer.mayHelp(session)
+        else {
             return false
         }
         guard framing == .none || keepsBody, machine.tokenRefused() else {

@@ -135,7 +135,7 @@ struct CORSPolicyTests {
         #expect(line.filter { $0 == "," }.count == 63)
     }
 
-    @Test("With CORS on an upstream's own word on it is dropped; with CORS off it stands, but for leave to use the cookie")
+    @Test("With CORS on an upstream's own word on it is dropped; with CORS off only leave to use the cookie is")
     func upstreamsWord() throws {
         let lines = [
             "Access-Control-Allow-Origin: *", "access-control-allow-credentials: true", "Access-Control-Max-Age: 1",

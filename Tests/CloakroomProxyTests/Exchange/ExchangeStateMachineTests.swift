@@ -65,7 +65,8 @@ struct ExchangeStateMachineTests {
     @Test("There is no second try for a request that is not all sent, or whose answer has begun")
     func noReplay() {
         for state in [
-            ExchangeStateMachine.State.sent(.open), .relaying(.complete), .tunnelling(.open), .leasing(.complete), .idle,
+            ExchangeStateMachine.State.sent(.open), .relaying(.complete), .tunnelling(.open), .leasing(.complete),
+            .idle,
         ] {
             var machine = Self.machine(in: state)
             #expect(machine.tokenRefused() == false)

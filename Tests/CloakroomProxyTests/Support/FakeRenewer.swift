@@ -15,7 +15,8 @@ final class FakeRenewer: SessionRenewing {
     private let state = Mutex<(calls: [Call], soon: [SessionID])>(([], []))
 
     init(
-        _ outcome: @escaping @Sendable (Session, RenewalCause) async -> RenewalOutcome = { session, _ in .live(session) }
+        _ outcome: @escaping @Sendable (Session, RenewalCause) async -> RenewalOutcome = { session, _ in .live(session)
+        }
     ) {
         self.outcome = outcome
     }

@@ -74,7 +74,7 @@ struct WebSocketClientTests {
         }
     }
 
-    @Test("Security rule 28: signing out closes it with 1008, busy or not", arguments: ["listen", "chatter"])
+    @Test("Rule 28: signing out closes it with 1008, busy or not", arguments: ["listen", "chatter"])
     func signOut(task: String) async throws {
         try await ends(try #require(PythonWebSockets.Task(rawValue: task))) { browser in
             let answer = try await browser.send("DELETE", "/auth")
@@ -82,12 +82,12 @@ struct WebSocketClientTests {
         }
     }
 
-    @Test("Security rule 28: so does a session that was not used for too long")
+    @Test("Rule 28: so does a session that was not used for too long")
     func idleTimeout() async throws {
         try await ends(set: ["session.idleTimeout=2s"], .listen) { _ in }
     }
 
-    @Test("Security rule 28: so does one that reaches its end, however much is said")
+    @Test("Rule 28: so does one that reaches its end, however much is said")
     func absoluteTimeout() async throws {
         try await ends(set: ["session.idleTimeout=3s", "session.absoluteTimeout=3s"], .chatter) { _ in }
     }

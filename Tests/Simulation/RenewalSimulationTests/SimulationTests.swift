@@ -32,13 +32,12 @@ struct SimulationTests {
         print(Happening.allCases.map { "\($0) \(coverage[$0])" }.joined(separator: ", "))
     }
 
-    @Test(
-        "one seed can be looked at: CLOAKROOM_SIMULATION_SEED, and CLOAKROOM_SIMULATION_MUTANT if it is to be broken",
-        .enabled(if: Self.replayedSeed != nil))
+    @Test("one seed can be looked at: CLOAKROOM_SIMULATION_SEED, and CLOAKROOM_SIMULATION_MUTANT if it is to be broken")
     func replay() throws {
         let mutant = Self.variable("CLOAKROOM_SIMULATION_MUTANT").flatMap { Mutant(rawValue: $0) }
-        let outcome = Simulation.run(seed: try #require(Self.replayedSeed), mutant: mutant, isTraced: true)
-        print(outcome.trace.joined(separator: "\n"))
+        let outcome = Simulation.run(seed: Self.replayedSeed ?? 0, mutant: mutant, isTraced: true)
+        if Self.replayedSeed != nil { print(outcome.trace.joined(separator: "\n")) }
+        #expect(!outcome.trace.isEmpty)
         #expect(outcome.violation == nil)
     }
 
