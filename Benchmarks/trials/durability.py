@@ -1,5 +1,6 @@
 """Sessions in SQLite: kill -9 in the middle of sign-ins, and every one that was acknowledged is there afterwards."""
 
+import itertools
 import os
 import signal
 import threading
@@ -12,7 +13,9 @@ THREADS = 16
 
 
 def run(stage, verdict, options):
-    mock = signedin.mock(stage, 3_600)
+    # Of many accounts: of one there would be no more than it may have.
+    emails = itertools.cycle(f"user-{number}@example.com" for number in range(options.sign_ins // 20 + 1))
+    mock = signedin.mock(stage, 3_600, set(itertools.islice(emails, options.sign_ins // 20 + 1)))
     session = {"store": "sqlite", "sqlite": {"path": str(stage.folder / "sessions.sqlite")}}
     cookies, wanted = [], options.sign_ins
     for round_number in range(1, 4):
@@ -24,7 +27,7 @@ def run(stage, verdict, options):
         def sign_in():
             while not over.is_set() and len(cookies) < before + wanted:
                 try:
-                    cookies.append(signedin.sign_in(gateway.port))
+                    cookies.append(signedin.sign_in(gateway.port, next(emails)))
                 except (OSError, Failure, http1.Closed, http1.Truncated):
                     # It was killed before it answered: nothing was acknowledged.
                     return

@@ -15,10 +15,12 @@ EMAIL, PASSWORD = "jo@example.com", "correct horse"
 SECRET = "a secret of the gateway's that is long enough for a trial"
 
 
-def mock(stage, lifetime):
+def mock(stage, lifetime, emails=(EMAIL,)):
     """Starts the mock API; access tokens live for so many seconds, refresh tokens are good once."""
     port = stage.free_port()
-    command = [stage.binary, "mock-api", "--port", str(port), "--api-token", TOKEN, "--user", f"{EMAIL}:{PASSWORD}"]
+    command = [stage.binary, "mock-api", "--port", str(port), "--api-token", TOKEN]
+    for email in emails:
+        command += ["--user", f"{email}:{PASSWORD}"]
     stage.process("mock", [*command, "--access-token-lifetime", str(lifetime), "--expose-observations"], port)
     return port
 
@@ -60,9 +62,9 @@ def gateway(stage, mock_port, session, **changes):
     )
 
 
-def sign_in(port, timeout=30):
+def sign_in(port, email=EMAIL, timeout=30):
     """Signs in and returns the cookie, as a field line."""
-    basic = base64.b64encode(f"{EMAIL}:{PASSWORD}".encode()).decode()
+    basic = base64.b64encode(f"{email}:{PASSWORD}".encode()).decode()
     with http1.Client(port, timeout) as client:
         client.send("POST", "/auth", [], 0, fields=f"Authorization: Basic {basic}\r\n")
         status = client.receive()

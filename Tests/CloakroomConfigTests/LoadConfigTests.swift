@@ -72,6 +72,7 @@ import Testing
             plan.session
                 == SessionPlan(
                     store: .valkey, idleTimeout: .seconds(60), absoluteTimeout: .seconds(120), maxSessions: 7,
+                    maxSessionsPerAccount: 3,
                     secrets: [Secret(Self.secret)], localSessions: 9,
                     sqlite: SQLitePlan(path: folder.path + "/sessions.sqlite"),
                     valkey: ValkeyPlan(
@@ -238,6 +239,7 @@ import Testing
           idleTimeout: 1m
           absoluteTimeout: 2m
           maxSessions: 7
+          maxSessionsPerAccount: 3
           cookie: { name: __Host-s, secure: true, sameSite: lax }
         routes:
           - name: all

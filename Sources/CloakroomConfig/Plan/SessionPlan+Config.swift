@@ -7,6 +7,7 @@ extension SessionPlan {
     /// - `idleTimeout`: 1s to 30d; default 15m.
     /// - `absoluteTimeout`: 1s to 30d, not less than `idleTimeout`; default 8h.
     /// - `maxSessions`: 1 to 100,000,000; default 1,000,000.
+    /// - `maxSessionsPerAccount`: 1 to 10,000; default 100.
     /// - `localSessions`: 1 to 100,000,000; default 100,000.
     /// - `secrets` or `secretsFile`: 1 to 8, of 32 bytes or more each. Required for stores other than `memory`.
     init(from scope: ConfigScope) {
@@ -26,6 +27,8 @@ extension SessionPlan {
         self.init(
             store: store, idleTimeout: idle, absoluteTimeout: absolute,
             maxSessions: scope.value("maxSessions", as: .integer(1...100_000_000), default: defaults.maxSessions),
+            maxSessionsPerAccount: scope.value(
+                "maxSessionsPerAccount", as: .integer(1...10_000), default: defaults.maxSessionsPerAccount),
             secrets: Self.secrets(scope, for: store),
             localSessions: scope.value("localSessions", as: .integer(1...100_000_000), default: defaults.localSessions),
             sqlite: SQLitePlan(from: scope.always("sqlite"), isUsed: store == .sqlite),

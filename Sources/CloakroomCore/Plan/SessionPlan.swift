@@ -18,6 +18,8 @@ public struct SessionPlan: Sendable, Equatable {
     public var absoluteTimeout: Duration
     /// The most sessions at a time, 1...100,000,000; one more sign-in is answered with 503.
     public var maxSessions: Int
+    /// The most sessions of one account, 1...10,000; one more sign-in ends the oldest.
+    public var maxSessionsPerAccount: Int
     /// The gateway's secrets, the newest first: 32 bytes or more each. Sessions are sealed under the newest and opened
     /// under any. At least one for stores that leave the process; at most 8.
     public var secrets: [Secret]
@@ -33,7 +35,7 @@ public struct SessionPlan: Sendable, Equatable {
     /// Makes a session plan.
     public init(
         store: Store = .memory, idleTimeout: Duration = .seconds(15 * 60),
-        absoluteTimeout: Duration = .seconds(8 * 3_600), maxSessions: Int = 1_000_000,
+        absoluteTimeout: Duration = .seconds(8 * 3_600), maxSessions: Int = 1_000_000, maxSessionsPerAccount: Int = 100,
         secrets: [Secret] = [], localSessions: Int = 100_000, sqlite: SQLitePlan = SQLitePlan(),
         valkey: ValkeyPlan = ValkeyPlan(), cookie: CookiePlan = CookiePlan()
     ) {
@@ -41,6 +43,7 @@ public struct SessionPlan: Sendable, Equatable {
         self.idleTimeout = idleTimeout
         self.absoluteTimeout = absoluteTimeout
         self.maxSessions = maxSessions
+        self.maxSessionsPerAccount = maxSessionsPerAccount
         self.secrets = secrets
         self.localSessions = localSessions
         self.sqlite = sqlite

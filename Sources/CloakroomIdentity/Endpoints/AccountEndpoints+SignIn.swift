@@ -89,6 +89,7 @@ extension AccountEndpoints {
                 client: SessionClient(peer: request.origin.peer, userAgent: userAgent))
             let (ticket, session) = try await store.create(new, now: request.now)
             made = ticket
+            await makeRoom(for: session, now: request.now)
             guard let presented = request.ticket else { return (ticket, session, nil) }
             return (ticket, session, try await store.end(presented, reason: .replaced, now: request.now))
         } catch {
@@ -96,6 +97,15 @@ extension AccountEndpoints {
             // Nobody will ever use them; if the upstream cannot be told, they end by themselves.
             try? await client.revoke(signedIn.tokens, traceparent: request.traceparent)
             throw error
+        }
+    }
+
+    /// Ends the oldest sessions of an account that has too many, or one person with one password could fill the store.
+    /// That it cannot be done now is no reason to refuse a sign-in; the next one tries again.
+    private func makeRoom(for session: Session, now: Timestamp) async {
+        guard let all = try? await store.sessions(of: session.user.account, now: now) else { return }
+        for oldest in all.dropFirst(self.session.maxSessionsPerAccount) where oldest.id != session.id {
+            _ = try? await store.end(oldest.id, of: session.user.account, reason: .replaced, now: now)
         }
     }
 

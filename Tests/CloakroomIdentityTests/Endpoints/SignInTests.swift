@@ -36,6 +36,21 @@ struct SignInTests {
         #expect(await subject.whoAmI(ticket).status == 200)
     }
 
+    @Test("ends the oldest session of an account that has as many as it may, and nobody else's")
+    func makesRoom() async throws {
+        let subject = EndpointsUnderTest(maxSessionsPerAccount: 3)
+        let (strangers, _) = try await subject.session(of: AccountName(email: "mia@example.com"))
+        var tickets: [SessionTicket] = []
+        for minute in 0..<5 {
+            let now = EndpointsUnderTest.now + .seconds(60 * Int64(minute))
+            tickets.append(try #require(await subject.signIn(at: now).ticket))
+        }
+        for (index, ticket) in tickets.enumerated() {
+            #expect(await subject.whoAmI(ticket).status == (index < 2 ? 401 : 200), "\(index)")
+        }
+        #expect(await subject.whoAmI(strangers).status == 200)
+    }
+
     @Test("Rule 9: signing in again makes a new session first, then ends the presented one and its tokens")
     func replaces() async throws {
         let subject = EndpointsUnderTest()

@@ -15,11 +15,15 @@ struct EndpointsUnderTest {
 
     static let account = AccountName(email: "jo@example.com")
 
-    init(messages: [ProblemCode: String] = [:], cookie: CookiePlan = CookiePlan(), isThrottled: Bool = true) {
+    init(
+        messages: [ProblemCode: String] = [:], cookie: CookiePlan = CookiePlan(), isThrottled: Bool = true,
+        maxSessionsPerAccount: Int = 100
+    ) {
         store = ScriptedStore(journal)
         client = ScriptedClient(journal, signIn: .success(Self.signedIn("1")))
         endpoints = AccountEndpoints(
-            store: store, client: client, observer: observer, session: SessionPlan(cookie: cookie),
+            store: store, client: client, observer: observer,
+            session: SessionPlan(maxSessionsPerAccount: maxSessionsPerAccount, cookie: cookie),
             accounts: AccountsPlan(messages: messages, isThrottled: isThrottled),
             accounts: AccountHashes(Upstreams.accountKey))
     }
