@@ -101,24 +101,28 @@ let package = Package(
             ],
             swiftSettings: settings),
 
-        tests("CloakroomWire", [nioCore]),
-        tests("CloakroomCore", ["CloakroomWire", nioCore]),
+        // What several of the tests use.
+        .target(name: "TestSupport", dependencies: [log], path: "Tests/TestSupport", swiftSettings: settings),
+        tests("CloakroomWire", ["TestSupport", nioCore]),
+        tests("CloakroomCore", ["CloakroomWire", "TestSupport", nioCore]),
         tests("CloakroomTelemetry", ["CloakroomCore", nioCore, metrics, tracing, log]),
         tests(
             "CloakroomSessions",
-            ["CloakroomCore", crypto, grdb, nioCore, nioEmbedded, nioPosix, nioSSL, x509, asn1, log]),
+            ["CloakroomCore", "TestSupport", crypto, grdb, nioCore, nioEmbedded, nioPosix, nioSSL, x509, asn1, log]),
         // The simulation of renewals: many replicas, one store, one upstream, and whatever can go wrong between them.
         .target(
-            name: "RenewalSimulation", dependencies: ["CloakroomCore"], path: "Tests/Simulation/RenewalSimulation",
+            name: "RenewalSimulation", dependencies: ["CloakroomCore", "TestSupport"],
+            path: "Tests/Simulation/RenewalSimulation",
             swiftSettings: settings),
         .testTarget(
-            name: "RenewalSimulationTests", dependencies: ["CloakroomCore", "RenewalSimulation"],
+            name: "RenewalSimulationTests", dependencies: ["CloakroomCore", "RenewalSimulation", "TestSupport"],
             path: "Tests/Simulation/RenewalSimulationTests", swiftSettings: settings),
         tests("CloakroomIdentity", ["CloakroomCore", "MockAPI", asyncHTTPClient, nioCore, nioPosix]),
         tests(
             "CloakroomProxy",
             [
-                "CloakroomCore", "CloakroomWire", "CloakroomTelemetry", nioCore, nioEmbedded, nioPosix, nioSSL, nioTLS,
+                "CloakroomCore", "CloakroomWire", "TestSupport", "CloakroomTelemetry", nioCore, nioEmbedded, nioPosix,
+                nioSSL, nioTLS,
                 nioHTTP2, nioHPACK, x509, asn1, crypto, inMemoryTracing, lifecycle, log, tracing,
             ]),
         tests(
@@ -129,10 +133,13 @@ let package = Package(
         // Fuzzing: what is tried, and the suite that tries it. Tests/Fuzzing/libfuzzer.sh tries it with libFuzzer.
         .target(
             name: "FuzzTargets",
-            dependencies: ["CloakroomConfig", "CloakroomCore", "CloakroomSessions", "CloakroomWire", nioCore],
+            dependencies: [
+                "CloakroomConfig", "CloakroomCore", "CloakroomSessions", "CloakroomWire", nioCore, "TestSupport",
+            ],
             path: "Tests/Fuzzing/Targets", swiftSettings: settings),
         .testTarget(
-            name: "FuzzTests", dependencies: ["FuzzTargets"], path: "Tests/Fuzzing/FuzzTests", swiftSettings: settings),
+            name: "FuzzTests", dependencies: ["FuzzTargets", "TestSupport"], path: "Tests/Fuzzing/FuzzTests",
+            swiftSettings: settings),
         // The whole, from outside: real sockets, real processes.
         .testTarget(
             name: "GatewayTests",

@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("Where the frames of a WebSocket end (RFC 6455 §5.2)")

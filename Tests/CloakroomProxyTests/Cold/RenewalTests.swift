@@ -1,6 +1,7 @@
 import CloakroomCore
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite("Requests whose session has to be renewed", .serialized)

@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("WebSockets that other sites' pages open (RFC 6455 §10.2)", .serialized)

@@ -1,6 +1,7 @@
 import CloakroomCore
 import NIOCore
 import NIOHTTP2
+import TestSupport
 import Testing
 
 @Suite("Bodies in HTTP/2", .serialized)

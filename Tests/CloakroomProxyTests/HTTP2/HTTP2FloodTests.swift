@@ -1,6 +1,7 @@
 import CloakroomCore
 import NIOCore
 import NIOHTTP2
+import TestSupport
 import Testing
 
 /// What a flood is made of, and what it is called.

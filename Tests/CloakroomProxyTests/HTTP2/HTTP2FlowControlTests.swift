@@ -1,6 +1,7 @@
 import CloakroomCore
 import NIOCore
 import NIOHTTP2
+import TestSupport
 import Testing
 
 @Suite("Flow control in HTTP/2 (RFC 9113 §5.2)", .serialized)

@@ -1,6 +1,7 @@
 import CloakroomCore
 import NIOCore
 import NIOHTTP2
+import TestSupport
 import Testing
 
 /// Frames that break a rule, the rule, and what may become of it.

@@ -2,6 +2,7 @@ import CloakroomCore
 import CloakroomProxy
 import NIOCore
 import NIOHTTP2
+import TestSupport
 import Testing
 
 @Suite("The life of an HTTP/2 connection", .serialized)

@@ -1,6 +1,7 @@
 import CloakroomCore
 import NIOCore
 import NIOHTTP2
+import TestSupport
 import Testing
 
 /// Makes sequences of frames that are mostly right, and wrong somewhere.

@@ -2,6 +2,7 @@ import CloakroomCore
 import NIOCore
 import NIOHPACK
 import NIOHTTP2
+import TestSupport
 import Testing
 
 @Suite("WebSockets over HTTP/2 (RFC 8441)", .serialized)

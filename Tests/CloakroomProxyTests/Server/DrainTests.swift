@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomProxy
+import TestSupport
 import Testing
 
 @Suite("A gateway that is told to stop (RFC 9112 §9.6)", .serialized)

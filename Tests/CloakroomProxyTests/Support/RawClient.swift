@@ -2,6 +2,7 @@ import Glibc
 import NIOCore
 import NIOPosix
 import Synchronization
+import TestSupport
 
 /// A client that sends what bytes it is given and reads answers as they come.
 final class RawClient: Sendable {

@@ -5,6 +5,7 @@ import Logging
 import NIOCore
 import ServiceLifecycle
 import Synchronization
+import TestSupport
 import Tracing
 
 /// A gateway in front of a scripted upstream.

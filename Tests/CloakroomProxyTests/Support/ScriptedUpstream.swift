@@ -2,6 +2,7 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 import Synchronization
+import TestSupport
 
 /// A server that follows a script on each connection and remembers every byte it was sent.
 final class ScriptedUpstream: Sendable {

@@ -2,6 +2,7 @@ import CloakroomCore
 import CloakroomTelemetry
 import Foundation
 import Logging
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy

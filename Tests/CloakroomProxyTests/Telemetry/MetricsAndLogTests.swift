@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomTelemetry
+import TestSupport
 import Testing
 
 @Suite("What metrics and the access log say about exchanges", .serialized)

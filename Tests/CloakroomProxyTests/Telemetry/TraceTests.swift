@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomTelemetry
 import InMemoryTracing
+import TestSupport
 import Testing
 import Tracing
 

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @Suite("Interim answers (RFC 9110 §15.2)", .serialized)

@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("Bodies of requests (RFC 9112 §6)", .serialized)

@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("What is passed on to the upstream", .serialized)

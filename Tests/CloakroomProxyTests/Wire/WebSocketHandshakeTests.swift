@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("How a WebSocket begins (RFC 6455 §4)", .serialized)

@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("Bytes through a WebSocket (RFC 6455 §4)", .serialized)

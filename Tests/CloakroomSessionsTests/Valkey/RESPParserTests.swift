@@ -1,4 +1,5 @@
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -94,7 +95,7 @@ struct RESPParserTests {
 
     @Test("Any bytes are read or refused, the same in one piece and in many")
     func randomBytes() {
-        var generator = SplitMix(state: 4)
+        var generator = SeededGenerator(seed: 4)
         let alphabet = Array("+-:$*%~>|_#,(!=.;?0123\r\n\r\n\r\nabt".utf8)
         for _ in 0..<20_000 {
             let bytes = (0..<Int.random(in: 1...40, using: &generator)).map { _ in
@@ -113,18 +114,5 @@ struct RESPParserTests {
         #expect(RESPError(line: "ERR -x").code == "ERR")
         #expect(RESPError(line: "").code == "ERR")
         #expect(RESPError(line: "READONLY You can't").code == "READONLY")
-    }
-}
-
-/// Numbers that are the same in every run (SplitMix64).
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var word = state
-        word = (word ^ word >> 30) &* 0xbf58_476d_1ce4_e5b9
-        word = (word ^ word >> 27) &* 0x94d0_49bb_1331_11eb
-        return word ^ word >> 31
     }
 }

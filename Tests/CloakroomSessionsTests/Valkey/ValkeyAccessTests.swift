@@ -1,6 +1,7 @@
 import CloakroomCore
 import Foundation
 import NIOSSL
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions

@@ -2,6 +2,7 @@ import CloakroomCore
 import NIOCore
 import NIOPosix
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -124,7 +125,7 @@ struct ValkeyOutageTests {
 
     @Test("Waits double up to 5 s, lie anywhere below, and begin anew after a link that stood")
     func backoff() {
-        var generator = SplitMix(state: 1)
+        var generator = SeededGenerator(seed: 1)
         var backoff = Backoff()
         var limit = Backoff.first
         for _ in 0..<20 {

@@ -1,3 +1,5 @@
+import TestSupport
+
 /// Places to cut a run of bytes.
 enum Cuts {
     /// Up to eight ascending offsets; every offset is as likely as any other.

@@ -1,4 +1,5 @@
 import CloakroomWire
+import TestSupport
 import Testing
 
 @Suite("Where the bytes are cut makes no difference")

@@ -1,3 +1,5 @@
+import TestSupport
+
 /// Inputs made from those of a corpus: the same ones again for the same seed and turn.
 public struct Mutations: Sendable {
     private let corpus: [[UInt8]]

@@ -1,3 +1,5 @@
+import TestSupport
+
 /// Ways to cut an input, the same ones each time it comes: an input that finds something finds it again.
 enum Pieces {
     /// The offsets where pieces end, in ascending order; the last is that of the end.

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 
 /// Sessions and pairs as the gateway's types: names and secrets that say which they are.
 enum Names {
@@ -7,7 +8,7 @@ enum Names {
 
     static func key(_ session: Int) -> SessionKey {
         // Four words that differ between sessions; the last one spreads the renewals.
-        var random = SplitMix64(seed: UInt64(session) &+ 77)
+        var random = SeededGenerator(seed: UInt64(session) &+ 77)
         return SessionKey(random.next(), random.next(), random.next(), random.next())
     }
 

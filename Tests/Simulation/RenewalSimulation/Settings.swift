@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 
 /// How one world is set up, drawn from its seed. Each run has some kinds of faults and not the others: a run in which all
 /// goes wrong at once never gets far enough to show a subtle fault.
@@ -34,7 +35,7 @@ struct Settings {
     let disturbances: [(at: Int64, what: Disturbance)]
     let skews: [Int64]
 
-    init(_ random: inout SplitMix64) {
+    init(_ random: inout SeededGenerator) {
         replicas = 1 + random.below(4)
         sessions = 1 + random.below(3)
         clients = max(sessions, 1 + random.below(8))
@@ -50,7 +51,7 @@ struct Settings {
         idle = random.chance(150) ? random.between(3_000, 20_000) : nil
         absolute = random.chance(200) ? random.between(6_000, 20_000) : nil
         requestInterval = random.between(200, 1_000) * Int64(clients) / 3
-        let rate = { (random: inout SplitMix64, most: Int) in random.chance(500) ? 0 : 1 + random.below(most) }
+        let rate = { (random: inout SeededGenerator, most: Int) in random.chance(500) ? 0 : 1 + random.below(most) }
         slow = rate(&random, 60)
         slowToken = rate(&random, 250)
         lostRequest = rate(&random, 40)
@@ -67,7 +68,7 @@ struct Settings {
         let replicas = replicas
         let sessions = sessions
         let calmAt = calmAt
-        func plan(_ permille: Int, upTo most: Int, _ make: (inout SplitMix64) -> Disturbance) {
+        func plan(_ permille: Int, upTo most: Int, _ make: (inout SeededGenerator) -> Disturbance) {
             guard random.chance(permille) else { return }
             for _ in 0...random.below(most) { planned.append((random.between(500, calmAt), make(&random))) }
         }

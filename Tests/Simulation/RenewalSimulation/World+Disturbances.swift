@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 
 /// What goes wrong, and what others do.
 extension World {

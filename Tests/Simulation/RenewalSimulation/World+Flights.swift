@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 
 /// Carries out what flights decide: what a gateway's renewer does for a session's tokens, and nothing of how it bounds
 /// waiting. Who waits here waits for the end of the flight.

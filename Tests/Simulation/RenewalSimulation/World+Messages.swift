@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 
 /// Messages, and what becomes of them on their way.
 extension World {

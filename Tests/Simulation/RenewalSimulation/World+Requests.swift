@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 
 /// What clients do, and how a replica serves them.
 extension World {

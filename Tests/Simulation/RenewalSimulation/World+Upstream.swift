@@ -1,3 +1,5 @@
+import TestSupport
+
 /// What happens at the upstream, and what is checked there.
 extension World {
     func arriveAtUpstream(_ call: Int) {

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 
 /// Replicas, clients, a store and an upstream, all in one thread and in a time of their own: one event after the other.
 ///
@@ -7,7 +8,7 @@ import CloakroomCore
 final class World {
     let mutant: Mutant?
     var settings: Settings
-    var random: SplitMix64
+    var random: SeededGenerator
     var queue = EventQueue()
     var now: Int64 = 0
     var store: ModelStore
@@ -27,7 +28,7 @@ final class World {
     var eventCount = 0
 
     init(seed: UInt64, mutant: Mutant?, isTraced: Bool) {
-        var random = SplitMix64(seed: seed)
+        var random = SeededGenerator(seed: seed)
         settings = Settings(&random)
         self.random = random
         self.mutant = mutant

@@ -4,6 +4,7 @@ import NIOHPACK
 import NIOHTTP2
 import NIOPosix
 import Synchronization
+import TestSupport
 
 /// A client that speaks HTTP/2 frame by frame, and breaks whatever rule a test wants to see broken.
 final class HTTP2Client: Sendable {

@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomProxy
+import TestSupport
 import Testing
 
 @Suite("How many connections there may be", .serialized)

@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomProxy
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite("One gateway takes over from another", .serialized)

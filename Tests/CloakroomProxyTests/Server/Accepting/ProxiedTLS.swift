@@ -2,6 +2,7 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 import Synchronization
+import TestSupport
 
 /// A client that sends some bytes in clear, as a load balancer does, and shakes hands behind them.
 enum ProxiedTLS {

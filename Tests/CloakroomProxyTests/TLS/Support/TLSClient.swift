@@ -2,6 +2,7 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 import Synchronization
+import TestSupport
 
 /// A client that shakes hands and reads what comes. It trusts anybody, and says whom it was shown.
 final class TLSClient: Sendable {

@@ -3,6 +3,7 @@ import CloakroomProxy
 import NIOCore
 import NIOPosix
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite("An upstream that is given by name", .serialized)

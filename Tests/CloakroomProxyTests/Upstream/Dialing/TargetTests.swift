@@ -1,6 +1,7 @@
 import CloakroomCore
 import Foundation
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("The targets of an upstream", .serialized)

@@ -2,6 +2,7 @@ import CloakroomCore
 import CloakroomProxy
 import NIOCore
 import NIOSSL
+import TestSupport
 import Testing
 
 @Suite("An upstream over TLS", .serialized)

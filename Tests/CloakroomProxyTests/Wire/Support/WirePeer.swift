@@ -2,6 +2,7 @@ import Glibc
 import NIOCore
 import NIOPosix
 import Synchronization
+import TestSupport
 
 @testable import CloakroomProxy
 

@@ -4,6 +4,7 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 import Synchronization
+import TestSupport
 
 @testable import CloakroomSessions
 

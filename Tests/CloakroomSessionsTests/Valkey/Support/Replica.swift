@@ -3,6 +3,7 @@ import Logging
 import NIOPosix
 import NIOSSL
 import Synchronization
+import TestSupport
 
 @testable import CloakroomSessions
 

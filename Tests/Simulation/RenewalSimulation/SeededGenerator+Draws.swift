@@ -1,19 +1,7 @@
-/// Numbers that look random and are the same for the same seed, in every process (Steele, Lea, Flood 2014).
-struct SplitMix64: RandomNumberGenerator {
-    private var state: UInt64
+import TestSupport
 
-    init(seed: UInt64) {
-        state = seed
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
-    }
-
+/// What the simulation draws.
+extension SeededGenerator {
     /// A number from 0, less than `bound`.
     mutating func below(_ bound: Int) -> Int {
         bound <= 1 ? 0 : Int(truncatingIfNeeded: ((next() >> 32) &* UInt64(bound)) >> 32)

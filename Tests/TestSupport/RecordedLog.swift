@@ -1,18 +1,21 @@
-import Logging
+package import Logging
 import Synchronization
 
 /// Keeps what is logged, down to the trace level.
-final class RecordedLog: Sendable {
+package final class RecordedLog: Sendable {
     private let lines = Mutex<[[String: String]]>([])
 
-    /// The lines: their metadata, `message` and `level`.
-    var all: [[String: String]] { lines.withLock { $0 } }
+    /// An empty log.
+    package init() {}
+
+    /// The lines: their metadata, the logger's own included, `message` and `level`.
+    package var all: [[String: String]] { lines.withLock { $0 } }
 
     /// A logger that writes here.
-    var logger: Logger { Logger(label: "test") { _ in Handler(log: self) } }
+    package var logger: Logger { Logger(label: "test") { _ in Handler(log: self) } }
 
     /// Lines with a value under a key.
-    func lines(_ key: String, _ value: String) -> [[String: String]] { all.filter { $0[key] == value } }
+    package func lines(_ key: String, _ value: String) -> [[String: String]] { all.filter { $0[key] == value } }
 
     private struct Handler: LogHandler {
         let log: RecordedLog

@@ -1,10 +1,16 @@
 /// What was waited for did not happen.
-struct NeverHappened: Error, CustomStringConvertible {
-    let description: String
+package struct NeverHappened: Error, CustomStringConvertible {
+    /// What it was.
+    package let description: String
+
+    /// Names it.
+    package init(description: String) {
+        self.description = description
+    }
 }
 
 /// Waits for something to become so. The limit is generous: it is there to end a broken test, not to measure.
-func eventually(
+package func eventually(
     _ what: String, within limit: Duration = .seconds(30), _ condition: @Sendable () async throws -> Bool
 ) async throws {
     let end = ContinuousClock.now + limit
@@ -17,7 +23,7 @@ func eventually(
 
 /// Waits until a number stops growing, as it does once every buffer on the way is full.
 /// - Returns: The number then.
-func settled(_ value: @Sendable () -> Int) async throws -> Int {
+package func settled(_ value: @Sendable () -> Int) async throws -> Int {
     var last = value()
     var sameSince = ContinuousClock.now
     while ContinuousClock.now - sameSince < .milliseconds(250) {

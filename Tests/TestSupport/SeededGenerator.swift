@@ -1,0 +1,19 @@
+/// Numbers that look random and come again with the same seed, in every process (SplitMix64; Steele, Lea, Flood 2014), so
+/// that a failure can be repeated.
+package struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    /// Begins a row of numbers.
+    package init(seed: UInt64) {
+        state = seed
+    }
+
+    /// The next number.
+    package mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var word = state
+        word = (word ^ word >> 30) &* 0xbf58_476d_1ce4_e5b9
+        word = (word ^ word >> 27) &* 0x94d0_49bb_1331_11eb
+        return word ^ word >> 31
+    }
+}
