@@ -88,7 +88,8 @@ public struct RenewalFlight: Sendable {
         case .taken:
             return now < patience ? wait() : finish(.leaseTimeout)
         case .gone:
-            return read()
+            // Counted: a store that goes on to find it when it is read must not be asked without end.
+            return readAgain(now)
         }
     }
 
@@ -198,9 +199,7 @@ public struct RenewalFlight: Sendable {
 
     private mutating func readAgain(_ now: Timestamp) -> Action {
         failures += 1
-        guard failures < Self.attempts || unkept != nil else { return finish(.storeUnavailable) }
-        guard now < patience || failures < Self.attempts else { return finish(.storeUnavailable) }
-        return read()
+        return failures < Self.attempts ? read() : storeFailure(now)
     }
 
     private mutating func storeFailure(_ now: Timestamp) -> Action {

@@ -78,8 +78,11 @@ public struct ThrottleRule: Sendable, Equatable {
         return now < end(of: state) ? state : nil
     }
 
+    /// Before any time. Not the time of the attempt: one that began a moment earlier elsewhere would have to wait for it.
+    private static let always = Timestamp(milliseconds: 0)
+
     private func next(count: UInt32, since: Timestamp, now: Timestamp) -> Timestamp {
-        guard count >= limit else { return now }
+        guard count >= limit else { return Self.always }
         switch delay {
         case .window: return since + window
         case .constant(let duration): return now + duration

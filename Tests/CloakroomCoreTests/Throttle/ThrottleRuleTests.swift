@@ -121,6 +121,19 @@ struct ThrottleRuleTests {
         }
     }
 
+    @Test("An attempt that began a moment earlier on another loop or replica is not held back by a later one")
+    func outOfOrder() {
+        let now = Timestamp(seconds: 1_000)
+        for scope in ThrottleKey.Scope.allCases {
+            let rule = SignInThrottle.rule(scope)
+            var state = rule.counting(nil, now: now)
+            #expect(rule.wait(state, now: now - .milliseconds(3)) == nil)
+            state = rule.counting(state, now: now - .milliseconds(3))
+            #expect(rule.wait(state, now: now - .milliseconds(5)) == nil)
+            #expect(rule.takingBack(state, now: now)?.count == 1)
+        }
+    }
+
     @Test("A clock that jumps back gives nobody their failures back")
     func clockForgetsNothing() {
         var script = ThrottleScript(.accountAndAddress)
