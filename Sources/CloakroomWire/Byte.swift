@@ -1,5 +1,5 @@
 /// Bytes by their meaning in HTTP (RFC 9110 §5.5, §5.6).
-enum Byte {
+public enum Byte {
     static let cr: UInt8 = 0x0d
     static let lf: UInt8 = 0x0a
     static let space: UInt8 = 0x20
@@ -9,9 +9,9 @@ enum Byte {
     static let period: UInt8 = 0x2e
     static let delete: UInt8 = 0x7f
 
-    /// Whether the byte may stand in a token.
+    /// Whether the byte may stand in a token (RFC 9110 §5.6.2).
     @inline(__always)
-    static func isToken(_ byte: UInt8) -> Bool {
+    public static func isToken(_ byte: UInt8) -> Bool {
         // Bit n of a mask says whether byte n (or 64 + n) is a token character.
         let low: UInt64 = 0x03ff_6cfa_0000_0000
         let high: UInt64 = 0x57ff_ffff_c7ff_fffe

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomWire
 
 extension ValueFormat where Value == HostAndPort {
     /// An address to listen on: `0.0.0.0:8443`, `[::1]:9464`, `localhost:0`.
@@ -47,6 +48,6 @@ extension UInt8 {
 
     /// Whether it may stand in a token (RFC 9110 §5.6.2).
     var isTokenCharacter: Bool {
-        isLetterOrDigit || "!#$%&'*+-.^_`|~".utf8.contains(self)
+        Byte.isToken(self)
     }
 }

@@ -115,15 +115,7 @@ public final class CORSPolicy: Sendable {
     /// RFC 9110 §5.6.2, but for `*`: that would be a wildcard.
     private func isToken(_ bytes: Span<UInt8>, _ range: ByteRange) -> Bool {
         for index in range.start..<range.end {
-            switch bytes[index] {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."),
-                UInt8(ascii: "!"), UInt8(ascii: "#"), UInt8(ascii: "$"), UInt8(ascii: "%"), UInt8(ascii: "&"),
-                UInt8(ascii: "'"), UInt8(ascii: "+"), UInt8(ascii: "^"), UInt8(ascii: "`"), UInt8(ascii: "|"),
-                UInt8(ascii: "~"):
-                continue
-            default: return false
-            }
+            guard Byte.isToken(bytes[index]), bytes[index] != UInt8(ascii: "*") else { return false }
         }
         return true
     }

@@ -81,16 +81,7 @@ public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, Custom
     }
 
     /// The 32 bytes, for hashing.
-    public var bytes: [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(32)
-        for word in [word0, word1, word2, word3] {
-            for shift in stride(from: 56, through: 0, by: -8) {
-                bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
-            }
-        }
-        return bytes
-    }
+    public var bytes: [UInt8] { [word0, word1, word2, word3].flatMap(\.bigEndianBytes) }
 
     /// Calls the closure with the 32 bytes, for hashing without an allocation.
     @inline(__always)
@@ -153,6 +144,17 @@ public struct SessionKey: Sendable, Hashable {
         self.word2 = word2
         self.word3 = word3
     }
+
+    /// Takes a digest.
+    /// - Returns: `nil` unless it is 32 bytes long.
+    public init?(bytes: [UInt8]) {
+        guard bytes.count == 32 else { return nil }
+        func word(_ index: Int) -> UInt64 { bytes[8 * index..<8 * index + 8].reduce(0) { $0 << 8 | UInt64($1) } }
+        self.init(word(0), word(1), word(2), word(3))
+    }
+
+    /// The 32 bytes of the digest.
+    public var bytes: [UInt8] { [word0, word1, word2, word3].flatMap(\.bigEndianBytes) }
 
     /// The name by which its user, logs and operators know the session.
     public var id: SessionID { SessionID(word0) }

@@ -41,6 +41,16 @@ public struct SessionTimeouts: Sendable, Equatable {
         return min(end, accessEnd)
     }
 
+    /// When a session ends at the latest once it is renewed: its end was fixed when it was made, and may only come nearer.
+    public func end(of session: Session, renewedWith renewal: SessionRenewal) -> Timestamp {
+        min(session.expiresAt, end(ofSessionMadeAt: session.createdAt, tokens: renewal.tokens ?? session.tokens))
+    }
+
+    /// Whether a session is over by what it knows of itself.
+    public func expiry(of session: Session, now: Timestamp) -> SessionExpiry? {
+        expiry(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, now: now)
+    }
+
     /// When a session ends if it is not used again.
     public func deadline(expiresAt: Timestamp, lastUsedAt: Timestamp) -> Timestamp {
         min(expiresAt, later(lastUsedAt, idleMilliseconds))

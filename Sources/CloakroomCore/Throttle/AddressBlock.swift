@@ -15,6 +15,6 @@ public struct AddressBlock: Hashable, Sendable {
 
     /// The block as bytes, for hashing: no two blocks have the same.
     public var bytes: [UInt8] {
-        [isVersion6 ? 6 : 4] + stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: prefix >> $0) }
+        [isVersion6 ? 6 : 4] + prefix.bigEndianBytes
     }
 }

@@ -58,9 +58,7 @@ public enum SignInThrottle {
     private static func makeKey(_ scope: ThrottleKey.Scope, _ parts: [[UInt8]], _ key: KeyedHash) -> ThrottleKey {
         var bytes: [UInt8] = [scope.rawValue]
         for part in parts {
-            for shift in stride(from: 56, through: 0, by: -8) {
-                bytes.append(UInt8(truncatingIfNeeded: part.count >> shift))
-            }
+            bytes += UInt64(part.count).bigEndianBytes
             bytes += part
         }
         return ThrottleKey(scope, hash: key.hash(bytes))

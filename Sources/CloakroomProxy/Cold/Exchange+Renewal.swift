@@ -90,7 +90,7 @@ extension Exchange {
         record.retries += 1
         pool?.upstream.replays.increment()
         machine.replay()
-        // Fresh: an old connection may have died just now, and there is no third attempt.
+        // Fresh: an old connection may have died just now, and a request that was sent again is not retried.
         lease(isFresh: true, now: now)
     }
 }

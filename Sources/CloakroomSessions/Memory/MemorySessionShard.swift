@@ -52,7 +52,7 @@ struct ShardContents {
     }
 
     /// Notes a use with the session that has taken the place of the one at hand, if one has.
-    func carryTouch(of session: Session, timeouts: SessionTimeouts) {
+    func carryTouch(of session: Session) {
         guard let current = sessions[session.key.word0], current !== session, current.key == session.key else { return }
         current.touch(at: session.lastUsedAt, granularity: .zero)
     }
@@ -84,7 +84,7 @@ struct ShardContents {
     /// Takes a session out if it is over and still the one at hand.
     mutating func expire(_ session: Session, timeouts: SessionTimeouts, now: Timestamp) -> SessionExpiry? {
         guard sessions[session.key.word0] === session,
-            let expiry = timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, now: now)
+            let expiry = timeouts.expiry(of: session, now: now)
         else { return nil }
         remove(session.key.word0, reason: expiry.endReason, now: now)
         return expiry
@@ -141,8 +141,7 @@ extension ShardContents {
         _ key: SessionKey, for duration: Duration, timeouts: SessionTimeouts, now: Timestamp
     ) -> LeaseAttempt {
         guard live(key, timeouts: timeouts, now: now) != nil else { return .gone }
-        // One that ends later than any that is begun now, by far, was taken before the clock jumped back.
-        if let lease = leases[key.word0], now < lease.until, lease.until - now <= duration + .seconds(600) {
+        if let lease = leases[key.word0], RenewalLease.isHeld(until: lease.until, for: duration, now: now) {
             return .taken
         }
         latestFence += 1
@@ -162,8 +161,7 @@ extension ShardContents {
         guard let current = live(session.key, timeouts: timeouts, now: now) else { return .gone }
         guard leases[session.key.word0]?.fence == lease.fence else { return .fenced }
         guard current.version == session.version else { return .changed }
-        let end = timeouts.end(ofSessionMadeAt: current.createdAt, tokens: renewal.tokens ?? current.tokens)
-        let renewed = current.renewed(with: renewal, expiresAt: min(current.expiresAt, end))
+        let renewed = current.renewed(with: renewal, expiresAt: timeouts.end(of: current, renewedWith: renewal))
         sessions[session.key.word0] = renewed
         if renewed.expiresAt < current.expiresAt { expiries.push(Self.entry(for: renewed, timeouts)) }
         return .saved(renewed)
@@ -171,7 +169,7 @@ extension ShardContents {
 
     private func live(_ key: SessionKey, timeouts: SessionTimeouts, now: Timestamp) -> Session? {
         guard let session = sessions[key.word0], session.key == key,
-            timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, now: now) == nil
+            timeouts.expiry(of: session, now: now) == nil
         else { return nil }
         return session
     }

@@ -34,7 +34,7 @@ extension MemorySessionStore {
         accounts.sessions(of: accountHashes.hash(account)).compactMap { id in
             guard let session = shard(of: id).contents.withLock({ $0.session(named: id) }),
                 session.user.account == account,
-                timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, now: now) == nil
+                timeouts.expiry(of: session, now: now) == nil
             else { return nil }
             return session
         }

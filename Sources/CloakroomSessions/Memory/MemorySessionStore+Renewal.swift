@@ -14,11 +14,9 @@ extension MemorySessionStore {
         _ renewal: SessionRenewal, ticket: SessionTicket, over session: Session, under lease: RenewalLease,
         now: Timestamp
     ) async throws(SessionStoreError) -> SaveAttempt {
-        let shard = shard(of: session.id)
-        let attempt = shard.contents.withLock {
+        shard(of: session.id).contents.withLock {
             $0.save(renewal, over: session, under: lease, timeouts: timeouts, now: now)
         }
-        return attempt
     }
 
     /// Ends the session; never throws.

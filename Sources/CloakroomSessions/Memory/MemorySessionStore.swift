@@ -79,7 +79,7 @@ public final class MemorySessionStore: SessionStore {
             session.touch(at: now, granularity: timeouts.touchGranularity)
         {
             // A renewal may have put another object in its place since.
-            shard.contents.withLock { $0.carryTouch(of: session, timeouts: timeouts) }
+            shard.contents.withLock { $0.carryTouch(of: session) }
         }
         return .live(session)
     }

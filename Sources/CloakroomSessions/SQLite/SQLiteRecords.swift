@@ -104,9 +104,7 @@ final class SQLiteRecords: SessionRecordStore {
     {
         try await connector.write(.relaxed) { db in
             guard case .row(let row) = try db.session(id) else { return .gone }
-            // One that ends later than any that is begun now, by far, was taken before the clock jumped back. By far: `now`
-            // is from before the wait for the file, and another process may take longer leases.
-            guard row.leasedUntil <= now || row.leasedUntil - now > duration + .seconds(600) else { return .taken }
+            guard !RenewalLease.isHeld(until: row.leasedUntil, for: duration, now: now) else { return .taken }
             let fence = row.fence &+ 1
             try db.lease(id, fence: fence, until: now + duration)
             return .held(RenewalLease(fence: fence))

@@ -73,9 +73,8 @@ final class SQLiteWriter: Sendable {
                     }
                 }
             }
-        } catch let undone as Undone where writes.count > 1 {
+        } catch is Undone where writes.count > 1 {
             // SQLite has undone everything for the failure of one, a full disk for example: each is tried by itself.
-            _ = undone
             for write in writes { commit([write], on: db) }
             return
         } catch {

@@ -15,7 +15,7 @@ extension Database {
 
         /// Fails where a column holds what we never write there.
         fileprivate init?(_ row: Row) {
-            guard let key = row.bytes(0).flatMap(SessionKey.init(storedBytes:)), let account = row.unsigned(1),
+            guard let key = row.bytes(0).flatMap(SessionKey.init(bytes:)), let account = row.unsigned(1),
                 let createdAt = row.time(2), let expiresAt = row.time(3), let lastUsedAt = row.time(4),
                 let version = row.unsigned(5), let client = row.bytes(6), let contents = row.bytes(7),
                 let fence = row.unsigned(8), let leasedUntil = row.time(9)
@@ -53,7 +53,7 @@ extension Database {
                 client, contents) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                record.key.id.rowID, Data(record.key.storedBytes), Int64(bitPattern: record.account),
+                record.key.id.rowID, Data(record.key.bytes), Int64(bitPattern: record.account),
                 record.createdAt.milliseconds, record.expiresAt.milliseconds, record.lastUsedAt.milliseconds,
                 keepUntil.milliseconds, Int64(bitPattern: record.version), Data(record.client), Data(record.contents),
             ])
@@ -119,20 +119,4 @@ extension Database {
 extension SessionID {
     /// The primary key: the number of the same bits.
     var rowID: Int64 { Int64(bitPattern: value) }
-}
-
-extension SessionKey {
-    fileprivate var storedBytes: [UInt8] {
-        [word0, word1, word2, word3].flatMap { word in
-            stride(from: UInt64(56), through: 0, by: -8).map { UInt8(truncatingIfNeeded: word >> $0) }
-        }
-    }
-
-    fileprivate init?(storedBytes bytes: [UInt8]) {
-        guard bytes.count == 32 else { return nil }
-        func word(_ index: Int) -> UInt64 {
-            bytes[8 * index..<8 * index + 8].reduce(0) { $0 << 8 | UInt64($1) }
-        }
-        self.init(word(0), word(1), word(2), word(3))
-    }
 }

@@ -98,7 +98,7 @@ public struct GatewaySecrets: Sendable, CustomStringConvertible, CustomReflectab
     private static func clientKey(_ key: SymmetricKey, of session: SessionKey) -> SymmetricKey {
         var info = LengthPrefixedWriter()
         info.append(Array(Purpose.client.rawValue.utf8))
-        for word in [session.word0, session.word1, session.word2, session.word3] { info.append(word) }
+        info.append(session)
         return HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: info.bytes, outputByteCount: 32)
     }
 

@@ -6,24 +6,22 @@ struct LengthPrefixedWriter {
     private(set) var bytes: [UInt8] = []
 
     mutating func append(_ field: some Collection<UInt8>) {
-        appendWord(UInt64(UInt32(truncatingIfNeeded: field.count)), bytes: 4)
+        bytes += UInt64(field.count).bigEndianBytes.suffix(4)
         bytes += field
     }
 
     /// A field of eight bytes in network order.
     mutating func append(_ word: UInt64) {
-        appendWord(8, bytes: 4)
-        appendWord(word, bytes: 8)
+        append(word.bigEndianBytes)
     }
 
     mutating func append(_ time: Timestamp) {
         append(UInt64(bitPattern: time.milliseconds))
     }
 
-    private mutating func appendWord(_ word: UInt64, bytes count: Int) {
-        for shift in stride(from: 8 * (count - 1), through: 0, by: -8) {
-            bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
-        }
+    /// Four fields, one for each word.
+    mutating func append(_ key: SessionKey) {
+        for word in [key.word0, key.word1, key.word2, key.word3] { append(word) }
     }
 }
 

@@ -67,7 +67,7 @@ final class LocalSessionTable: Sendable {
     func flight(of key: SessionKey, _ start: (Ticket) -> Flight) -> Flight {
         shard(of: key.word0).contents.withLock { contents in
             if let flight = contents.flight(of: key) { return flight }
-            let number = contents.register(key, flight: nil)
+            let number = contents.register(key)
             let flight = start(Ticket(id: key.word0, number: number))
             contents.join(flight, to: key.word0, number)
             return flight
@@ -76,7 +76,7 @@ final class LocalSessionTable: Sendable {
 
     /// Registers a read that nobody joins. Takes the place of one that is under way.
     func begin(_ key: SessionKey) -> Ticket {
-        let number = shard(of: key.word0).contents.withLock { $0.register(key, flight: nil) }
+        let number = shard(of: key.word0).contents.withLock { $0.register(key) }
         return Ticket(id: key.word0, number: number)
     }
 

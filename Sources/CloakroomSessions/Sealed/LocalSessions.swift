@@ -54,9 +54,9 @@ struct LocalSessions {
         return read.flight
     }
 
-    mutating func register(_ key: SessionKey, flight: LocalSessionTable.Flight?) -> UInt64 {
+    mutating func register(_ key: SessionKey) -> UInt64 {
         readCount += 1
-        reads[key.word0] = Read(number: readCount, key: key, flight: flight)
+        reads[key.word0] = Read(number: readCount, key: key)
         return readCount
     }
 

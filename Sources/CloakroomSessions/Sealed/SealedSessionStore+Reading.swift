@@ -5,7 +5,7 @@ extension SealedSessionStore {
     func load(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
         let key = SessionKey(ticket)
         // Somebody may have loaded it since it was looked for.
-        if let session = table.session(key), expiry(of: session, now: now) == nil {
+        if let session = table.session(key), timeouts.expiry(of: session, now: now) == nil {
             if let use = table.takeUse(of: key.id) { touch(session, at: use) }
             return .live(session)
         }
@@ -114,10 +114,6 @@ extension SealedSessionStore {
     private func forgetUnreadable(_ id: SessionID, now: Timestamp) async {
         if unreadable.isNew(id, now: now) { events.onUnreadable(id) }
         _ = try? await remove(id, reason: .unreadable, now: now)
-    }
-
-    private func expiry(of session: Session, now: Timestamp) -> SessionExpiry? {
-        timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, now: now)
     }
 
     /// Whether a record's session is over, uses included that are not written yet.

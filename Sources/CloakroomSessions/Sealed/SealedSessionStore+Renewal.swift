@@ -13,9 +13,7 @@ extension SealedSessionStore {
     ) async throws(SessionStoreError) -> SaveAttempt {
         // Whatever comes of it, and also when that is not known, what is at hand is not to be relied on.
         defer { table.changed(session.id) }
-        // The end was fixed when the session was made, and may only come nearer.
-        let end = timeouts.end(ofSessionMadeAt: session.createdAt, tokens: renewal.tokens ?? session.tokens)
-        let renewed = session.renewed(with: renewal, expiresAt: min(session.expiresAt, end))
+        let renewed = session.renewed(with: renewal, expiresAt: timeouts.end(of: session, renewedWith: renewal))
         let record = try sealing.seal(renewed, ticket: ticket)
         return switch try await records.replace(record, fence: lease.fence, now: now) {
         case .done: .saved(renewed)

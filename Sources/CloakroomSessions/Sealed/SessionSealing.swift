@@ -116,7 +116,7 @@ extension SessionSealing {
     private static func contentsBinding(_ record: SessionRecord) -> [UInt8] {
         var writer = LengthPrefixedWriter()
         writer.append([format])
-        append(record.key, to: &writer)
+        writer.append(record.key)
         writer.append(record.account)
         writer.append(record.createdAt)
         writer.append(record.expiresAt)
@@ -127,13 +127,9 @@ extension SessionSealing {
     private static func clientBinding(_ record: SessionRecord) -> [UInt8] {
         var writer = LengthPrefixedWriter()
         writer.append([format])
-        append(record.key, to: &writer)
+        writer.append(record.key)
         writer.append(record.account)
         return writer.bytes
-    }
-
-    private static func append(_ key: SessionKey, to writer: inout LengthPrefixedWriter) {
-        for word in [key.word0, key.word1, key.word2, key.word3] { writer.append(word) }
     }
 }
 

@@ -91,13 +91,13 @@ struct ValkeyConnector: Sendable {
 
     private func options(_ unfit: Set<String>) -> ValkeyConnection.Options {
         ValkeyConnection.Options(
-            timeout: .nanoseconds(Int64(clamping: plan.timeout.wholeNanoseconds)), tls: tls,
+            timeout: TimeAmount(plan.timeout), tls: tls,
             serverName: plan.tls?.serverName, unfitCodes: unfit)
     }
 
     /// Sends one command of those that come before a connection is good for use.
     private func ask(_ command: ValkeyCommand, _ connection: ValkeyConnection) async throws(ValkeyLoss) -> RESPValue {
-        let timeout = ValkeyConnection.patience(.nanoseconds(Int64(clamping: plan.timeout.wholeNanoseconds)))
+        let timeout = ValkeyConnection.patience(TimeAmount(plan.timeout))
         switch await connection.send([command], timeout: timeout).first {
         case .success(let value): return value
         case .failure(.refused(let error)): throw Self.loss(error, command)

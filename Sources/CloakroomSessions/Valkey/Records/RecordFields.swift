@@ -7,7 +7,7 @@ enum RecordFields {
     /// Fields and values of everything but the time of use and the fence.
     static func parts(_ record: SessionRecord) -> [ValkeyCommand.Part] {
         [
-            "k", .bytes(bytes(record.key)), "a", .text(String(record.account)),
+            "k", .bytes(record.key.bytes), "a", .text(String(record.account)),
             "c", .integer(record.createdAt.milliseconds), "e", .integer(record.expiresAt.milliseconds),
             "v", .text(String(record.version)), "d", .bytes(record.contents), "o", .bytes(record.client),
         ]
@@ -21,7 +21,7 @@ enum RecordFields {
         for index in stride(from: 0, to: elements.count - 1, by: 2) {
             if let name = elements[index].text { fields[name] = elements[index + 1].bytes }
         }
-        guard let key = fields["k"].flatMap(key), key.id == id,
+        guard let key = fields["k"].flatMap({ SessionKey(bytes: Array(buffer: $0)) }), key.id == id,
             let account = number(fields["a"], UInt64.self), let version = number(fields["v"], UInt64.self),
             let createdAt = number(fields["c"], Int64.self), let expiresAt = number(fields["e"], Int64.self),
             let lastUsedAt = number(fields["u"], Int64.self),
@@ -31,21 +31,6 @@ enum RecordFields {
             key: key, account: account, createdAt: Timestamp(milliseconds: createdAt),
             expiresAt: Timestamp(milliseconds: expiresAt), lastUsedAt: Timestamp(milliseconds: lastUsedAt),
             version: version, contents: Array(buffer: contents), client: Array(buffer: client))
-    }
-
-    static func bytes(_ key: SessionKey) -> [UInt8] {
-        var buffer = ByteBuffer()
-        for word in [key.word0, key.word1, key.word2, key.word3] { buffer.writeInteger(word) }
-        return Array(buffer: buffer)
-    }
-
-    private static func key(_ bytes: ByteBuffer) -> SessionKey? {
-        var bytes = bytes
-        guard bytes.readableBytes == 32, let word0 = bytes.readInteger(as: UInt64.self),
-            let word1 = bytes.readInteger(as: UInt64.self), let word2 = bytes.readInteger(as: UInt64.self),
-            let word3 = bytes.readInteger(as: UInt64.self)
-        else { return nil }
-        return SessionKey(word0, word1, word2, word3)
     }
 
     private static func number<Number: FixedWidthInteger>(_ text: ByteBuffer?, _: Number.Type) -> Number? {

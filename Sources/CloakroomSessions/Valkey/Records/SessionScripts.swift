@@ -15,20 +15,20 @@ enum SessionScripts {
         """)
 
     /// KEYS: record, lease. ARGV: fence or nothing, version to replace, key, time of use, then fields and values.
-    /// - Returns: What became of it, and the account that it had.
+    /// - Returns: What became of it.
     static let replace = ValkeyScript(
         """
-        if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return {'gone'} end
-        local kept = redis.call('HMGET', KEYS[1], 'f', 'v', 'u', 'a', 'k')
-        if kept[5] ~= ARGV[3] then return {'gone'} end
+        if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return 'gone' end
+        local kept = redis.call('HMGET', KEYS[1], 'f', 'v', 'u', 'k')
+        if kept[4] ~= ARGV[3] then return 'gone' end
         if ARGV[1] == '' then
-          if redis.call('EXISTS', KEYS[2]) == 1 then return {'fenced'} end
-        elseif (kept[1] or '0') ~= ARGV[1] then return {'fenced'} end
-        if kept[2] ~= ARGV[2] then return {'changed'} end
+          if redis.call('EXISTS', KEYS[2]) == 1 then return 'fenced' end
+        elseif (kept[1] or '0') ~= ARGV[1] then return 'fenced' end
+        if kept[2] ~= ARGV[2] then return 'changed' end
         redis.call('HSET', KEYS[1], unpack(ARGV, 5))
         if (tonumber(kept[3]) or 0) < tonumber(ARGV[4]) then redis.call('HSET', KEYS[1], 'u', ARGV[4]) end
         redis.call('HEXISTS', KEYS[1], 'v')
-        return {'done', kept[4]}
+        return 'done'
         """)
 
     /// KEYS: record, lease, reason. ARGV: reason, milliseconds to keep it, version and fence or nothing twice.

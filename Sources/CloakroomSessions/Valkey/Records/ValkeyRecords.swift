@@ -84,10 +84,10 @@ struct ValkeyRecords: SessionRecordStore {
         let arguments: [ValkeyCommand.Part] =
             [
                 .text(fence.map(String.init) ?? ""), .text(String(record.version &- 1)),
-                .bytes(RecordFields.bytes(record.key)), .integer(record.lastUsedAt.milliseconds),
+                .bytes(record.key.bytes), .integer(record.lastUsedAt.milliseconds),
             ] + RecordFields.parts(record)
         let answer = try await run(SessionScripts.replace, [keys.session(id), keys.lease(id)], arguments)
-        switch answer.elements?.first?.text {
+        switch answer.text {
         // A name that stays in the index of the hash before does no harm, and runs out. Taking it away might come after
         // another replica, whose secrets are in another order, has put it there anew.
         case "done": return .done
