@@ -14,8 +14,8 @@ THREADS = 16
 
 def run(stage, verdict, options):
     # Of many accounts: of one there would be no more than it may have.
-    emails = itertools.cycle(f"user-{number}@example.com" for number in range(options.sign_ins // 20 + 1))
-    mock = signedin.mock(stage, 3_600, set(itertools.islice(emails, options.sign_ins // 20 + 1)))
+    names = [f"user-{number}@example.com" for number in range(options.sign_ins // 20 + 1)]
+    mock, emails = signedin.mock(stage, 3_600, names), itertools.cycle(names)
     session = {"store": "sqlite", "sqlite": {"path": str(stage.folder / "sessions.sqlite")}}
     cookies, wanted = [], options.sign_ins
     for round_number in range(1, 4):

@@ -33,7 +33,7 @@ public final class CrossSitePolicy: Sendable {
     }
 
     /// Whether requests that only ask may be refused too; otherwise there is no need to ask about them.
-    public let judgesSafe: Bool
+    public var judgesSafe: Bool { required != nil }
     private let trusted: [WebOrigin]
     private let required: Required?
 
@@ -49,7 +49,6 @@ public final class CrossSitePolicy: Sendable {
         required = plan.requiredField.map {
             Required(name: $0.name.utf8.map { Ascii.lower($0) }, value: Array($0.value.utf8))
         }
-        judgesSafe = required != nil
     }
 
     /// Whether a request that a cookie vouches for is refused with 403.
@@ -73,7 +72,8 @@ public final class CrossSitePolicy: Sendable {
             return !isTrusted(origin, bytes) && !isOurs(origin, head, marks: marks, at: place)
         }
         // `none` is what the user typed or clicked outside of any page. A sibling of the same site is another origin.
-        if isEqual(bytes, site, "same-origin") || isEqual(bytes, site, "none") { return false }
+        // Tokens of structured fields have their case (RFC 8941 §3.3.4).
+        if Ascii.isExactly(bytes, site, "same-origin") || Ascii.isExactly(bytes, site, "none") { return false }
         guard case .value(let origin) = marks.origin else { return true }
         return !isTrusted(origin, bytes)
     }
@@ -114,24 +114,11 @@ public final class CrossSitePolicy: Sendable {
     private func carries(_ required: Required, _ head: borrowing RequestHead) -> Bool {
         let bytes = head.bytes.readableBytesUInt8Span
         var field = SingleField.absent
-        for index in head.fields.indices {
-            let name = head.fields[index].nameRange
-            guard name.count == required.name.count else { continue }
-            var offset = 0
-            while offset < name.count, Ascii.lower(bytes[name.start + offset]) == required.name[offset] { offset += 1 }
-            if offset == name.count { field.see(head.fields[index].valueRange) }
+        for index in head.fields.indices where Ascii.equals(bytes, head.fields[index].nameRange, required.name) {
+            field.see(head.fields[index].valueRange)
         }
         guard case .value(let value) = field, value.count == required.value.count else { return false }
         for offset in 0..<value.count where bytes[value.start + offset] != required.value[offset] { return false }
         return true
-    }
-
-    /// Tokens of structured fields have their case (RFC 8941 §3.3.4).
-    private func isEqual(_ bytes: Span<UInt8>, _ range: ByteRange, _ text: StaticString) -> Bool {
-        guard range.count == text.utf8CodeUnitCount else { return false }
-        return text.withUTF8Buffer { expected in
-            for offset in 0..<range.count where bytes[range.start + offset] != expected[offset] { return false }
-            return true
-        }
     }
 }

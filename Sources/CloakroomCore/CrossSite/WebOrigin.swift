@@ -29,11 +29,7 @@ public struct WebOrigin: Sendable, Hashable, CustomStringConvertible {
     }
 
     func matches(_ parts: OriginParts, _ bytes: Span<UInt8>) -> Bool {
-        guard parts.isSecure == isSecure, parts.port == port, parts.host.count == hostBytes.count else { return false }
-        for offset in hostBytes.indices where Ascii.lower(bytes[parts.host.start + offset]) != hostBytes[offset] {
-            return false
-        }
-        return true
+        parts.isSecure == isSecure && parts.port == port && Ascii.equals(bytes, parts.host, hostBytes)
     }
 }
 

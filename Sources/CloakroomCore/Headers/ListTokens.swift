@@ -33,6 +33,22 @@ enum Ascii {
     }
 
     /// - Parameter text: In lower case.
+    static func equals(_ bytes: Span<UInt8>, _ range: ByteRange, _ text: [UInt8]) -> Bool {
+        guard range.count == text.count else { return false }
+        for offset in 0..<range.count where lower(bytes[range.start + offset]) != text[offset] { return false }
+        return true
+    }
+
+    /// The same for what has its case.
+    static func isExactly(_ bytes: Span<UInt8>, _ range: ByteRange, _ text: StaticString) -> Bool {
+        guard range.count == text.utf8CodeUnitCount else { return false }
+        return text.withUTF8Buffer { expected in
+            for offset in 0..<range.count where bytes[range.start + offset] != expected[offset] { return false }
+            return true
+        }
+    }
+
+    /// - Parameter text: In lower case.
     static func hasPrefix(_ bytes: Span<UInt8>, _ range: ByteRange, _ text: StaticString) -> Bool {
         guard range.count >= text.utf8CodeUnitCount else { return false }
         return equals(bytes, ByteRange(start: range.start, count: text.utf8CodeUnitCount), text)

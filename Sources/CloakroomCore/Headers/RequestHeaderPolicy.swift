@@ -104,7 +104,8 @@ public final class RequestHeaderPolicy: Sendable {
                 head.fields[index].isDropped = true
                 if isTrusted { requestID.see(field.valueRange, bytes) }
             case .maxForwards:
-                if isOptions(head.method, bytes) {
+                // Methods have their case (RFC 9110 §9.1).
+                if Ascii.isExactly(bytes, head.method, "OPTIONS") {
                     head.fields[index].isDropped = true
                     marks.maxForwards.see(field.valueRange, bytes)
                 } else if stripped.contains(bytes, field.nameRange) {
@@ -141,15 +142,5 @@ public final class RequestHeaderPolicy: Sendable {
         }
         marks.requestID = requestID.range
         return marks
-    }
-
-    /// Methods have their case (RFC 9110 §9.1).
-    private func isOptions(_ method: ByteRange, _ bytes: Span<UInt8>) -> Bool {
-        let expected: StaticString = "OPTIONS"
-        guard method.count == expected.utf8CodeUnitCount else { return false }
-        return expected.withUTF8Buffer { expected in
-            for offset in 0..<method.count where bytes[method.start + offset] != expected[offset] { return false }
-            return true
-        }
     }
 }

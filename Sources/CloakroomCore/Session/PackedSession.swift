@@ -2,7 +2,7 @@
 ///
 /// Each array of its own would cost 32 bytes and the rounding of an allocation more.
 struct PackedSession: Sendable, CustomStringConvertible, CustomReflectable {
-    private static let headerSize = 10
+    private static let headerSize = 8
     private static let absent: UInt32 = .max
     private let bytes: [UInt8]
 
@@ -20,7 +20,6 @@ struct PackedSession: Sendable, CustomStringConvertible, CustomReflectable {
         for shift in stride(from: 0, to: 16, by: 8) { bytes.append(UInt8(truncatingIfNeeded: account.count >> shift)) }
         bytes.append(UInt8(peer.count))
         bytes.append(client.userAgent.rawValue)
-        bytes.append(contentsOf: [0, 0])
         bytes += token
         bytes += account
         bytes += peer

@@ -103,9 +103,10 @@ extension AccountEndpoints {
     /// Ends the oldest sessions of an account that has too many, or one person with one password could fill the store.
     /// That it cannot be done now is no reason to refuse a sign-in; the next one tries again.
     private func makeRoom(for session: Session, now: Timestamp) async {
-        guard let all = try? await store.sessions(of: session.user.account, now: now) else { return }
+        let account = session.user.account
+        guard let all = try? await store.sessions(of: account, now: now) else { return }
         for oldest in all.dropFirst(self.session.maxSessionsPerAccount) where oldest.id != session.id {
-            _ = try? await store.end(oldest.id, of: session.user.account, reason: .replaced, now: now)
+            _ = try? await store.end(oldest.id, of: account, reason: .replaced, now: now)
         }
     }
 

@@ -136,7 +136,7 @@ struct RenewalRegister {
     /// - Returns: `nil` if the request needs a flight of its own.
     private static func answer(to session: Session, after outcome: RenewalOutcome) -> RenewalOutcome? {
         switch outcome {
-        case .live(let renewed): renewed.version > session.version && !renewed.hasTokens(of: session) ? outcome : nil
+        case .live(let renewed): renewed.isRenewal(of: session) ? outcome : nil
         case .ended: outcome
         case .unavailable, .storeUnavailable: nil
         }
@@ -230,6 +230,11 @@ struct RenewalRegister {
 }
 
 extension Session {
+    /// Whether this is the other one with later tokens.
+    func isRenewal(of other: Session) -> Bool {
+        version > other.version && !hasTokens(of: other)
+    }
+
     /// Whether both have the tokens of one and the same answer.
     func hasTokens(of other: Session) -> Bool {
         authorization == other.authorization && tokens.obtainedAt == other.tokens.obtainedAt

@@ -132,27 +132,26 @@ private struct FlightCrew: Sendable {
 
     private func deal(with result: RenewalFlight.Result) {
         switch result {
-        case .renewed(let session): land(.live(session), .success, isRenewed: true)
+        case .renewed(let session): land(.live(session), .success)
         case .coalesced(let session): land(.live(session), .coalesced)
         case .rejected: land(.ended(.refreshRejected), .rejected)
         // It ended for a reason that has an event of its own.
         case .ended(let reason, _): land(.ended(reason), nil)
-        case .unavailable(.timedOut): land(.unavailable(status: 504, retryAfter: 1), .transient, isTransient: true)
-        case .unavailable: land(.unavailable(status: 502, retryAfter: 1), .transient, isTransient: true)
+        case .unavailable(.timedOut): land(.unavailable(status: 504, retryAfter: 1), .transient)
+        case .unavailable: land(.unavailable(status: 502, retryAfter: 1), .transient)
         case .storeUnavailable:
-            land(.storeUnavailable(retryAfter: SessionRenewer.retryAfterStore), .transient, isTransient: true)
+            land(.storeUnavailable(retryAfter: SessionRenewer.retryAfterStore), .transient)
         case .leaseTimeout: land(RenewalRegister.busy, .leaseTimeout)
         }
     }
 
     private func land(
-        _ outcome: RenewalOutcome, _ event: AccountEvent.RenewalResult?, isTransient: Bool = false,
-        isRenewed: Bool = false
+        _ outcome: RenewalOutcome, _ event: AccountEvent.RenewalResult?
     ) {
         if let event { renewer.note(event, key.id, since: begunAt) }
         let now = renewer.clock()
         let (waiters, answer) = renewer.register.withLock {
-            $0.land(id, outcome, isTransient: isTransient, isRenewed: isRenewed, now: now)
+            $0.land(id, outcome, isTransient: event == .transient, isRenewed: event == .success, now: now)
         }
         for waiter in waiters { waiter.resume(returning: .landed(answer)) }
     }

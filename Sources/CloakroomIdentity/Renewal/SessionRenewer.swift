@@ -102,7 +102,7 @@ public final class SessionRenewer: SessionRenewing, CustomStringConvertible, Cus
     /// Many requests were sent with the same old tokens, and their refusals come in after the renewal.
     private func newerSession(_ session: Session, ticket: SessionTicket) -> Session? {
         guard case .live(let current) = store.find(ticket, now: clock(), slides: false),
-            current.version > session.version, !current.hasTokens(of: session)
+            current.isRenewal(of: session)
         else { return nil }
         return current
     }

@@ -74,23 +74,12 @@ extension Exchange {
                 AuthDecision.decide(entry.access, at: index, now: context.timestamp(at: now), session: lookup)
             case .failure: nil
             }
-        switch decision {
-        case .forward(let permit): forward(permit, now: now)
-        case .forwardAndRenew(let permit, let session):
-            if let ticket { context.tables.renewer.renewSoon(session, ticket: ticket) }
-            forward(permit, now: now)
-        case .renew(let session):
-            // The ticket is there: by it the session was loaded.
-            guard let ticket else { return answer(entry.unauthorized[.noSession], now: now) }
-            renew(session, ticket: ticket, route: index, cause: .expiry)
-        case .unauthorized(let reason):
-            record.decision = .unauthenticated
-            answer(entry.unauthorized[reason], now: now)
-        case .loadSession, nil:
+        guard let decision, decision != .loadSession else {
             // A store that cannot tell signs nobody out.
             record.errorType = .storeUnavailable
-            answer(entry.problem(.storeUnavailable, retryAfter: 1), now: now)
+            return answer(entry.problem(.storeUnavailable, retryAfter: 1), now: now)
         }
+        carryOut(disposition(of: decision, route: index), now: now)
     }
 
     private func answered(with response: OwnResponse) {

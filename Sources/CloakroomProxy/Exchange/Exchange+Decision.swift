@@ -86,11 +86,17 @@ extension Exchange {
         }
         let decision = AuthDecision.decide(
             entry.access, at: index, now: context.timestamp(at: now), session: lookUp(now: now))
+        return disposition(of: decision, route: index)
+    }
+
+    /// What a decision about a route's request comes to.
+    func disposition(of decision: AuthDecision, route index: Int) -> Disposition {
+        let entry = context.tables.routes[index]
         switch decision {
         case .forward(let permit):
             return .forward(permit)
         case .forwardAndRenew(let permit, let session):
-            if let ticket { tables.renewer.renewSoon(session, ticket: ticket) }
+            if let ticket { context.tables.renewer.renewSoon(session, ticket: ticket) }
             return .forward(permit)
         case .renew(let session):
             guard let ticket else {

@@ -80,7 +80,10 @@ extension Exchange {
     func upstreamHead(_ head: borrowing ResponseHead, marks: ResponseHeaderPolicy.Marks, framing: BodyFraming) {
         if head.status == 401, renewAndReplay() { return }
         guard machine.responseBegan(), let downstream else { return }
-        if keepsBody { collected = ByteBuffer() }
+        if keepsBody {
+            keepsBody = false
+            collected = ByteBuffer()
+        }
         record.status = UInt16(clamping: head.status)
         let hasBearer = permit?.authorization != nil
         downstream.writeHead(

@@ -89,6 +89,11 @@ final class Exchange: Equatable {
         beginRecord(now: now)
         let disposition = decide(now: now)
         beginTrace()
+        carryOut(disposition, now: now)
+    }
+
+    /// Does what was decided.
+    func carryOut(_ disposition: Disposition, now: UInt64) {
         switch disposition {
         case .forward(let permit):
             forward(permit, now: now)

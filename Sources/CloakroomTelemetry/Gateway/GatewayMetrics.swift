@@ -34,41 +34,35 @@ public struct GatewayMetrics: Sendable {
             "cloakroom_sessions_active",
             help: "Sessions that are alive, as far as this process knows; 0 where only a server could count them.")
         sessionsCreated = registry.counter("cloakroom_sessions_created_total", help: "Sessions made by signing in.")
-        sessionsEnded = Self.handles { reason in
-            registry.counter(
-                "cloakroom_sessions_ended_total", help: "Sessions that ended, by reason.",
-                labels: [("reason", reason.rawValue)])
+        sessionsEnded = Self.handles("reason") {
+            registry.counter("cloakroom_sessions_ended_total", help: "Sessions that ended, by reason.", labels: $0)
         }
-        signIns = Self.handles { outcome in
-            registry.counter(
-                "cloakroom_sign_ins_total", help: "Attempts to sign in, by outcome.",
-                labels: [("outcome", outcome.rawValue)])
+        signIns = Self.handles("outcome") {
+            registry.counter("cloakroom_sign_ins_total", help: "Attempts to sign in, by outcome.", labels: $0)
         }
-        signInDurations = Self.handles { outcome in
+        signInDurations = Self.handles("outcome") {
             registry.histogram(
                 "cloakroom_sign_in_duration_seconds", help: "Time that an attempt to sign in took, by outcome.",
-                labels: [("outcome", outcome.rawValue)])
+                labels: $0)
         }
-        signOuts = Self.handles { kind in
-            registry.counter(
-                "cloakroom_sign_outs_total", help: "Requests to sign out, by kind.", labels: [("kind", kind.rawValue)])
+        signOuts = Self.handles("kind") {
+            registry.counter("cloakroom_sign_outs_total", help: "Requests to sign out, by kind.", labels: $0)
         }
-        renewals = Self.handles { outcome in
-            registry.counter(
-                "cloakroom_token_refreshes_total", help: "Renewals of tokens, by outcome.",
-                labels: [("outcome", outcome.rawValue)])
+        renewals = Self.handles("outcome") {
+            registry.counter("cloakroom_token_refreshes_total", help: "Renewals of tokens, by outcome.", labels: $0)
         }
-        renewalDurations = Self.handles { outcome in
+        renewalDurations = Self.handles("outcome") {
             registry.histogram(
                 "cloakroom_token_refresh_duration_seconds", help: "Time that a renewal of tokens took, by outcome.",
-                labels: [("outcome", outcome.rawValue)])
+                labels: $0)
         }
     }
 
-    private static func handles<Label: CaseIterable & Hashable, Handle>(
-        _ make: (Label) -> Handle
-    ) -> [Label: Handle] {
-        Dictionary(uniqueKeysWithValues: Label.allCases.map { ($0, make($0)) })
+    /// One handle for each value of a label.
+    private static func handles<Value: CaseIterable & Hashable & RawRepresentable<String>, Handle>(
+        _ label: String, _ make: ([(String, String)]) -> Handle
+    ) -> [Value: Handle] {
+        Dictionary(uniqueKeysWithValues: Value.allCases.map { ($0, make([(label, $0.rawValue)])) })
     }
 }
 
