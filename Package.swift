@@ -43,6 +43,7 @@ let deque: Target.Dependency = .product(name: "DequeModule", package: "swift-col
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
+let mustache: Target.Dependency = .product(name: "Mustache", package: "swift-mustache")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
 let package = Package(
@@ -67,6 +68,7 @@ let package = Package(
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/hummingbird-project/swift-mustache", from: "2.1.1"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
     ],
@@ -75,9 +77,16 @@ let package = Package(
         room("CloakroomWire", [nioCore]),
         room("CloakroomCore", ["CloakroomWire", nioCore]),
         // What stands on it. These rooms meet in Core's protocols and do not import each other.
-        room("CloakroomTelemetry", ["CloakroomCore", nioCore, nioConcurrency, log, metrics, tracing, lifecycle]),
+        room(
+            "CloakroomTelemetry",
+            [
+                "CloakroomCore", asyncHTTPClient, deque, nioCore, nioConcurrency, nioHTTP1, log, metrics, tracing,
+                lifecycle,
+            ]),
         room("CloakroomSessions", ["CloakroomCore", crypto, grdb, nioCore, nioPosix, nioSSL, log]),
-        room("CloakroomIdentity", ["CloakroomCore", nioCore, nioHTTP1, nioPosix, nioSSL, asyncHTTPClient, crypto]),
+        room(
+            "CloakroomIdentity",
+            ["CloakroomCore", nioCore, nioHTTP1, nioPosix, nioSSL, asyncHTTPClient, crypto, tracing]),
         room(
             "CloakroomProxy",
             [
@@ -85,10 +94,15 @@ let package = Package(
                 nioCore, nioPosix, nioTLS, nioSSL, nioHTTP2, nioHPACK, x509, asn1, deque, log, tracing, lifecycle,
             ]),
         room(
-            "CloakroomAdmin", ["CloakroomCore", "CloakroomTelemetry", hummingbird, httpTypes, lifecycle, log, nioCore]),
+            "CloakroomAdmin",
+            ["CloakroomCore", "CloakroomTelemetry", hummingbird, httpTypes, lifecycle, log, mustache, nioCore]),
         room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, yams]),
         // The upstream that the gateway was made for, to try it and to test it.
-        room("MockAPI", [hummingbird, httpTypes, nioCore, lifecycle, crypto, log]),
+        .target(
+            name: "MockAPI", dependencies: [hummingbird, httpTypes, nioCore, lifecycle, crypto, log],
+            resources: [.embedInCode("Page")], swiftSettings: settings),
+        // A client that holds no token: what is left of an app's networking once the gateway does the rest.
+        room("ThinClient", []),
         // Commands, and the wiring of all of the above.
         .executableTarget(
             name: "cloakroom",
@@ -105,7 +119,7 @@ let package = Package(
         .target(name: "TestSupport", dependencies: [log], path: "Tests/TestSupport", swiftSettings: settings),
         tests("CloakroomWire", ["TestSupport", nioCore]),
         tests("CloakroomCore", ["CloakroomWire", "TestSupport", nioCore]),
-        tests("CloakroomTelemetry", ["CloakroomCore", nioCore, metrics, tracing, log]),
+        tests("CloakroomTelemetry", ["CloakroomCore", "TestSupport", nioCore, nioHTTP1, nioPosix, metrics, tracing, log]),
         tests(
             "CloakroomSessions",
             ["CloakroomCore", "TestSupport", crypto, grdb, nioCore, nioEmbedded, nioPosix, nioSSL, x509, asn1, log]),
@@ -117,7 +131,9 @@ let package = Package(
         .testTarget(
             name: "RenewalSimulationTests", dependencies: ["CloakroomCore", "RenewalSimulation", "TestSupport"],
             path: "Tests/Simulation/RenewalSimulationTests", swiftSettings: settings),
-        tests("CloakroomIdentity", ["CloakroomCore", "MockAPI", asyncHTTPClient, nioCore, nioPosix]),
+        tests(
+            "CloakroomIdentity",
+            ["CloakroomCore", "MockAPI", asyncHTTPClient, inMemoryTracing, nioCore, nioPosix, tracing]),
         tests(
             "CloakroomProxy",
             [
@@ -144,7 +160,7 @@ let package = Package(
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "cloakroom", "MockAPI", "CloakroomConfig", "CloakroomCore", asyncHTTPClient, log, nioCore, nioHTTP1,
+                "cloakroom", "MockAPI", "ThinClient", "CloakroomConfig", "CloakroomCore", asyncHTTPClient, log, nioCore, nioHTTP1,
                 nioPosix, nioSSL,
             ],
             swiftSettings: settings),

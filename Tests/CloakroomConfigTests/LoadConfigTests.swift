@@ -86,7 +86,7 @@ import Testing
         #expect(plan.timeouts.drain == .seconds(7))
         #expect(plan.trustedPeers.count == 2)
         #expect(plan.logging == LoggingPlan(level: "debug", format: .text, accessLog: false))
-        #expect(plan.tracing == TracingPlan(exporter: .log, ratio: 0.5))
+        #expect(plan.tracing == TracingPlan(exporter: .log, sampler: SamplerPlan(ratio: 0.5)))
         #expect(plan.eventLoops == 2)
         #expect(plan.routes[0].bodyLimit == 1_048_576)
         #expect(plan.routes[0].responseHeadTimeout == .milliseconds(250))

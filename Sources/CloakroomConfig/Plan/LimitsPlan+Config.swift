@@ -82,6 +82,6 @@ extension TracingPlan {
         let defaults = TracingPlan()
         self.init(
             exporter: scope.value("exporter", as: .choice(), default: defaults.exporter),
-            ratio: scope.value("ratio", as: .fraction(0...1), default: defaults.ratio))
+            sampler: SamplerPlan(ratio: scope.value("ratio", as: .fraction(0...1), default: defaults.sampler.ratio)))
     }
 }

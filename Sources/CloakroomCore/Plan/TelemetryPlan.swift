@@ -31,16 +31,115 @@ public struct TracingPlan: Sendable, Equatable {
         case none
         /// To the log, one line each.
         case log
+        /// To a collector, by OTLP over HTTP.
+        case otlp
     }
 
     /// Where finished spans go.
     public var exporter: Exporter
-    /// Which share of the traces that begin here is sampled, 0...1. A trusted peer's decision goes before.
-    public var ratio: Double
+    /// Which traces are recorded.
+    public var sampler: SamplerPlan
+    /// What the gateway is called in traces: the resource attribute `service.name`.
+    public var serviceName: String
+    /// Further resource attributes, in the order in which they were given.
+    public var resourceAttributes: [ResourceAttribute]
+    /// The collector.
+    public var otlp: OTLPPlan
+
+    /// A name and a value that every span of this process carries.
+    public struct ResourceAttribute: Sendable, Hashable {
+        /// The name, such as `deployment.environment.name`.
+        public var name: String
+        /// The value.
+        public var value: String
+
+        /// Makes an attribute.
+        public init(name: String, value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
 
     /// Makes a tracing plan.
-    public init(exporter: Exporter = .none, ratio: Double = 0.01) {
+    public init(
+        exporter: Exporter = .none, sampler: SamplerPlan = SamplerPlan(), serviceName: String = "cloakroom",
+        resourceAttributes: [ResourceAttribute] = [], otlp: OTLPPlan = OTLPPlan()
+    ) {
         self.exporter = exporter
+        self.sampler = sampler
+        self.serviceName = serviceName
+        self.resourceAttributes = resourceAttributes
+        self.otlp = otlp
+    }
+}
+
+/// Which traces are recorded; OpenTelemetry's samplers.
+public struct SamplerPlan: Sendable, Hashable {
+    /// What is decided for traces that begin here.
+    public enum Root: String, Sendable, Hashable, CaseIterable {
+        /// Every trace.
+        case alwaysOn = "always_on"
+        /// No trace.
+        case alwaysOff = "always_off"
+        /// The share ``SamplerPlan/ratio`` of them, by their ids.
+        case traceIDRatio = "traceidratio"
+    }
+
+    /// What is decided for traces that begin here.
+    public var root: Root
+    /// The share, 0...1; read for `traceidratio` alone.
+    public var ratio: Double
+    /// Whether a trusted peer's decision goes before.
+    public var isParentBased: Bool
+
+    /// Makes a sampler: by default one trace in a hundred, or what a trusted peer decided.
+    public init(root: Root = .traceIDRatio, ratio: Double = 0.01, isParentBased: Bool = true) {
+        self.root = root
         self.ratio = ratio
+        self.isParentBased = isParentBased
+    }
+}
+
+/// How finished spans travel to a collector: OTLP over HTTP with protobuf bodies. Names and defaults are those of the
+/// OpenTelemetry SDK's variables `OTEL_EXPORTER_OTLP_*` and `OTEL_BSP_*`.
+public struct OTLPPlan: Sendable, Equatable {
+    /// The whole URL that batches are posted to: `http` or `https`, a host, and a path.
+    public var endpoint: String
+    /// Fields that go with every batch, such as a key of the collector's.
+    public var headers: [Header]
+    /// For one attempt, 1ms...1d.
+    public var timeout: Duration
+    /// The most spans that wait; beyond it they are dropped and counted. 1...1,000,000.
+    public var queueLimit: Int
+    /// The most spans in one batch, 1...``queueLimit``.
+    public var batchLimit: Int
+    /// The longest that a span waits for others before it is sent, 1ms...1d.
+    public var interval: Duration
+
+    /// A field and its value, which may be a key.
+    public struct Header: Sendable, Equatable {
+        /// The name: a token (RFC 9110 §5.6.2).
+        public var name: String
+        /// The value: visible ASCII.
+        public var value: Secret
+
+        /// Makes a header.
+        public init(name: String, value: Secret) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    /// Makes a plan.
+    public init(
+        endpoint: String = "http://localhost:4318/v1/traces", headers: [Header] = [], timeout: Duration = .seconds(10),
+        queueLimit: Int = 2_048, batchLimit: Int = 512, interval: Duration = .seconds(5)
+    ) {
+        self.endpoint = endpoint
+        self.headers = headers
+        self.timeout = timeout
+        self.queueLimit = queueLimit
+        self.batchLimit = batchLimit
+        self.interval = interval
     }
 }

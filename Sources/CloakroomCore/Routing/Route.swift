@@ -23,12 +23,15 @@ public struct Route: Sendable, Equatable {
     public var bodyIdleTimeout: Duration?
     /// Whether the connection may become a WebSocket (RFC 6455, RFC 8441).
     public var allowsWebSocket: Bool
+    /// Which share of its requests gets a line in the access log, 0...1. Those that failed get one in any case.
+    public var accessLogRatio: Double
 
     /// Makes a route.
     public init(
         name: String, methods: [String], pattern: PathPattern, upstream: Int = 0, requiresAuthorization: Bool,
         inject: Injection = [], messages: [ProblemCode: String] = [:], bodyLimit: Int? = nil,
-        responseHeadTimeout: Duration? = nil, bodyIdleTimeout: Duration? = nil, allowsWebSocket: Bool = false
+        responseHeadTimeout: Duration? = nil, bodyIdleTimeout: Duration? = nil, allowsWebSocket: Bool = false,
+        accessLogRatio: Double = 1
     ) {
         self.name = name
         self.methods = methods
@@ -41,6 +44,7 @@ public struct Route: Sendable, Equatable {
         self.responseHeadTimeout = responseHeadTimeout
         self.bodyIdleTimeout = bodyIdleTimeout
         self.allowsWebSocket = allowsWebSocket
+        self.accessLogRatio = accessLogRatio
     }
 }
 

@@ -1,3 +1,5 @@
+public import CloakroomCore
+
 /// Which traces are recorded; the samplers of OpenTelemetry's SDK, under the names of `OTEL_TRACES_SAMPLER`.
 public struct TraceSampler: Sendable, Equatable {
     enum Root: Sendable, Equatable {
@@ -32,21 +34,15 @@ public struct TraceSampler: Sendable, Equatable {
     /// Does as the parent did; without a parent, as this sampler would.
     public var parentBased: TraceSampler { TraceSampler(root, followsParent: true) }
 
-    /// The sampler of an `OTEL_TRACES_SAMPLER` value and its `…_ARG`; `nil` for a name that is not known or an argument
-    /// that is not a number from 0 to 1. Without an argument the ratio is 1.
-    public init?(name: String, argument: String? = nil) {
-        let prefix = "parentbased_"
-        let rootName = name.hasPrefix(prefix) ? String(name.dropFirst(prefix.count)) : name
-        let sampler: TraceSampler
-        switch rootName {
-        case "always_on": sampler = .alwaysOn
-        case "always_off": sampler = .alwaysOff
-        case "traceidratio":
-            guard let ratio = argument.map({ Double($0) }) ?? 1, (0...1).contains(ratio) else { return nil }
-            sampler = .traceIDRatio(ratio)
-        default: return nil
-        }
-        self = name.hasPrefix(prefix) ? sampler.parentBased : sampler
+    /// What a plan says; a ratio outside of 0...1 is brought inside.
+    public init(_ plan: SamplerPlan) {
+        let sampler: TraceSampler =
+            switch plan.root {
+            case .alwaysOn: .alwaysOn
+            case .alwaysOff: .alwaysOff
+            case .traceIDRatio: .traceIDRatio(plan.ratio)
+            }
+        self = plan.isParentBased ? sampler.parentBased : sampler
     }
 
     /// Whether to record a trace.

@@ -127,7 +127,7 @@ extension TelemetrySettings {
         logFormat = plan.logging.format == .json ? .json : .text
         logLevel = Logger.Level(rawValue: plan.logging.level) ?? .info
         isAccessLogEnabled = plan.logging.accessLog
-        sampler = TraceSampler.traceIDRatio(plan.tracing.ratio).parentBased
+        sampler = TraceSampler(plan.tracing.sampler)
         areSpansLogged = plan.tracing.exporter == .log
     }
 }

@@ -1,0 +1,2 @@
+/// What the gateway can be asked for.
+struct Placeholder {}
