@@ -18,6 +18,11 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
         name: name + "Tests", dependencies: [.target(name: name)] + dependencies, swiftSettings: settings)
 }
 
+// Only hexadecimal digits and what marks changes: it becomes part of a command line.
+let commit = Context.environment["CLOAKROOM_COMMIT"].flatMap { text in
+    text.allSatisfy { $0.isHexDigit || "-dirty".contains($0) } && !text.isEmpty ? text : nil
+}
+
 let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
@@ -103,15 +108,19 @@ let package = Package(
             resources: [.embedInCode("Page")], swiftSettings: settings),
         // A client that holds no token: what is left of an app's networking once the gateway does the rest.
         room("ThinClient", []),
+        // What the binary knows of its own making.
+        .target(
+            name: "CloakroomBuild",
+            cSettings: [.define("CLOAKROOM_COMMIT", to: "\"\(commit ?? "unknown")\"")]),
         // Commands, and the wiring of all of the above.
         .executableTarget(
             name: "cloakroom",
             dependencies: [
-                "CloakroomAdmin", "CloakroomConfig", "CloakroomCore", "CloakroomIdentity", "CloakroomProxy",
-                "CloakroomSessions", "CloakroomTelemetry", "MockAPI",
+                "CloakroomAdmin", "CloakroomBuild", "CloakroomConfig", "CloakroomCore", "CloakroomIdentity",
+                "CloakroomProxy", "CloakroomSessions", "CloakroomTelemetry", "MockAPI",
                 arguments, asyncHTTPClient, configuration, crypto, lifecycle, signals, log, metrics, tracing, x509,
                 asn1,
-                nioCore, nioPosix, nioSSL,
+                nioCore, nioHTTP1, nioPosix, nioSSL,
             ],
             swiftSettings: settings),
 
@@ -143,7 +152,10 @@ let package = Package(
             ]),
         tests(
             "CloakroomAdmin",
-            ["CloakroomCore", "CloakroomTelemetry", asyncHTTPClient, lifecycle, log, metrics, nioCore, nioHTTP1]),
+            [
+                "CloakroomCore", "CloakroomTelemetry", "TestSupport", asyncHTTPClient, lifecycle, log, metrics, nioCore,
+                nioHTTP1,
+            ]),
         tests("CloakroomConfig", ["CloakroomCore", configuration]),
         tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, httpTypes, crypto, lifecycle, log]),
         // Fuzzing: what is tried, and the suite that tries it. Tests/Fuzzing/libfuzzer.sh tries it with libFuzzer.
@@ -160,8 +172,8 @@ let package = Package(
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "cloakroom", "MockAPI", "ThinClient", "CloakroomConfig", "CloakroomCore", asyncHTTPClient, log, nioCore, nioHTTP1,
-                nioPosix, nioSSL,
+                "cloakroom", "MockAPI", "ThinClient", "CloakroomConfig", "CloakroomCore", arguments, asyncHTTPClient,
+                lifecycle, log, nioCore, nioHTTP1, nioPosix, nioSSL,
             ],
             swiftSettings: settings),
     ]

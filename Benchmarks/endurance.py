@@ -11,6 +11,7 @@
   endurance.py renewal       200 clients on one session whose access token lives for 2 seconds
   endurance.py replicas      two gateways and one Redis: sign-out, kill -9, restarts, an outage
   endurance.py durability    kill -9 in the middle of 1,000 sign-ins, sessions in SQLite
+  endurance.py telemetry     a dead collector, a full pipe, a huge scrape, start and stop
   endurance.py all           one after the other; ends with 1 if a statement does not hold
 
 Everything is on loopback, on free ports, and ended by process id when the script ends. Standard library only.
@@ -23,7 +24,8 @@ import time
 
 import rig as rigs
 from rig import Failure
-from trials import bodies, chaos, crowd, drain, durability, renewal, replicas, slowloris, upgrade, zerowindow
+from trials import bodies, chaos, crowd, drain, durability, renewal, replicas, slowloris, telemetry, upgrade
+from trials import zerowindow
 from trials.stage import Stage, Verdict, raise_file_limit
 
 TRIALS = {
@@ -37,6 +39,7 @@ TRIALS = {
     "renewal": renewal.run,
     "replicas": replicas.run,
     "durability": durability.run,
+    "telemetry": telemetry.run,
 }
 
 
@@ -53,6 +56,7 @@ def arguments():
     parser.add_argument("--chaos-seconds", type=int, default=60, help="length of the chaos; default: %(default)s")
     parser.add_argument("--renewal-seconds", type=int, default=60, help="length of renewal; default: %(default)s")
     parser.add_argument("--sign-ins", type=int, default=1_000, help="for durability; default: %(default)s")
+    parser.add_argument("--paths", type=int, default=100_000, help="for telemetry; default: %(default)s")
     parser.add_argument("--clients", type=int, default=48, help="clients that make load; default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="of the faults; default: %(default)s")
     options = parser.parse_args()
@@ -65,6 +69,7 @@ def arguments():
         "chaos_seconds": (5, 3_600),
         "renewal_seconds": (5, 3_600),
         "sign_ins": (100, 100_000),
+        "paths": (1_000, 10_000_000),
         "clients": (4, 64),
     }
     for name, (least, most) in bounds.items():

@@ -167,6 +167,8 @@ class Process:
         return self.process.wait()
 
     def last_lines(self):
+        if pathlib.Path(self.log).is_fifo():
+            return "    (what it wrote went into a pipe)"
         text = pathlib.Path(self.log).read_text(errors="replace")
         return "\n".join(f"    {line}" for line in text.splitlines()[-10:])
 
@@ -259,10 +261,10 @@ class Rig:
         filled.write_text(text)
         return filled
 
-    def product(self, binary):
+    def product(self, binary, options=""):
         if not pathlib.Path(binary).is_file():
             raise Failure(f"there is no {binary}; build it: deploy/build.sh")
-        command = f"{shlex.quote(str(binary))} serve --config CONFIG"
+        command = f"{shlex.quote(str(binary))} serve --config CONFIG {options}"
         return Gateway(self, "cloakroom", "cloakroom.yaml", command, version_of([str(binary), "--version"]))
 
 

@@ -11,5 +11,10 @@ deploy/toolchain.sh >&2
 build=(
     swift build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked --product cloakroom
 )
+# What `cloakroom_build_info` and the status page show. Only where git knows; an image is told by its builder.
+if [[ -z ${CLOAKROOM_COMMIT:-} ]] && commit=$(git rev-parse --short=12 HEAD 2>/dev/null); then
+    git diff --quiet HEAD 2>/dev/null || commit+=-dirty
+    export CLOAKROOM_COMMIT=$commit
+fi
 "${build[@]}" >&2
 echo "$("${build[@]}" --show-bin-path)/cloakroom"

@@ -6,14 +6,16 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The one list of what tests use besides Swift: promtool checks metrics; certificates are made with openssl; curl, nghttp,
-# h2load and Python's websockets stand in for clients that are not ours; redis-server and its sentinel keep sessions.
+# h2load stand in for clients that are not ours; redis-server and its sentinel keep sessions; pages are opened in Chromium.
 tools=(
     git=git promtool=prometheus openssl=openssl curl=curl python3=python3 nghttp=nghttp2-client h2load=nghttp2-client
-    python3-websockets redis-server=redis-server redis-sentinel=redis-sentinel redis-cli=redis-tools sqlite3=sqlite3
+    chromium=chromium chromedriver=chromium-driver redis-server=redis-server redis-sentinel=redis-sentinel redis-cli=redis-tools sqlite3=sqlite3
 )
 
 deploy/toolchain.sh
 deploy/packages.sh "${tools[@]}"
+python=$(deploy/python.sh Tests/requirements.txt)
+export PATH=$python:$PATH
 
 # A crash under test would otherwise spend minutes on its backtrace. SWIFT_BACKTRACE=enable=yes brings it back.
 export SWIFT_BACKTRACE=${SWIFT_BACKTRACE:-enable=no}

@@ -6,6 +6,7 @@ GET  /bytes/COUNT?seed=&rate=&chunked=1   so many bytes, at so many bytes a seco
 POST /sink?id=&rate=                      reads the body and answers {"bytes", "sha256"} of it
 GET  /report?id=                          the same of a body so far, and whether it is complete
 GET  /seen                                the targets of anything else, as often as they were asked for
+     anything?status=N                    answers {"path"} with that status
      anything else                        reads the body and answers {"path"}
 
 An answer carries the request's target in X-Seen, so that an answer to something else is noticed.
@@ -103,6 +104,8 @@ class Connection:
         options = dict(urllib.parse.parse_qsl(query))
         if path.startswith("/bytes/"):
             self.send_bytes(target, int(path[7:]), options)
+        elif "status" in options:
+            self.answer(target, {"path": path}, status=int(options["status"]))
         elif path == "/seen":
             self.answer(target, list(self.state.seen))
         elif path == "/report":
@@ -120,10 +123,11 @@ class Connection:
             self.answer(target, {"path": path}, has_body=method != "HEAD")
         return fields.get("connection", "").lower() != "close"
 
-    def answer(self, target, document, has_body=True):
-        body = json.dumps(document).encode()
-        head = f"HTTP/1.1 200 OK\r\nX-Seen: {target}\r\nContent-Type: application/json\r\n"
-        head += f"Content-Length: {len(body)}\r\n\r\n"
+    def answer(self, target, document, has_body=True, status=200):
+        has_body = has_body and status not in (204, 304)
+        body = json.dumps(document).encode() if has_body or status == 200 else b""
+        head = f"HTTP/1.1 {status} OK\r\nX-Seen: {target}\r\nContent-Type: application/json\r\n"
+        head += "\r\n" if status in (204, 304) else f"Content-Length: {len(body)}\r\n\r\n"
         self.socket.sendall(head.encode() + (body if has_body else b""))
 
     def send_bytes(self, target, count, options):

@@ -126,10 +126,10 @@ class Stage:
         self.ends.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def process(self, name, command, port, environment=None):
+    def process(self, name, command, port, environment=None, log=None):
         """Starts something that listens on a port, and ends with the stage."""
         self.started += 1
-        log = self.folder / f"{self.started}-{name}.log"
+        log = log or self.folder / f"{self.started}-{name}.log"
         process = Process(name, command, None, log, environment)
         self.ends.callback(process.stop)
         process.wait_for(port)
@@ -139,8 +139,8 @@ class Stage:
         environment = {"PYTHONPATH": str(rigs.HERE), "PYTHONDONTWRITEBYTECODE": "1"}
         return self.process(module, [sys.executable, "-m", module, *arguments], port, environment)
 
-    def gateway(self, upstream_port=None, ports=None, warm_up=True, **changes):
-        """Starts a gateway that forwards everything; `changes` are keys of its configuration."""
+    def gateway(self, upstream_port=None, ports=None, warm_up=True, log=None, **changes):
+        """Starts a gateway that forwards everything; `changes` are keys of its configuration, `log` a pipe for it."""
         port, tls_port, admin_port = ports or rigs.free_ports(3)
         files = {"certificateFile": str(self.folder / "certificate.pem"), "keyFile": str(self.folder / "key.pem")}
         config = {
@@ -167,7 +167,7 @@ class Stage:
         file = self.folder / f"gateway-{self.started}.yaml"
         # JSON is YAML.
         file.write_text(json.dumps(config, indent=2))
-        process = self.process("gateway", [self.binary, "serve", "--config", str(file)], admin_port)
+        process = self.process("gateway", [self.binary, "serve", "--config", str(file)], admin_port, log=log)
         gateway = Gateway(process, port, tls_port, admin_port)
         process.wait_for(port)
         with http1.Client(port) as client:

@@ -1,17 +1,20 @@
+import CloakroomCore
 import CloakroomTelemetry
 import Foundation
 import HTTPTypes
 import Hummingbird
 import Logging
 
-/// The pages of the admin listener. What is not listed is not served; pages that an operator looks at will be listed
-/// here, too.
+/// The pages of the admin listener. What is not listed is not served.
 struct AdminResponder: HTTPResponder {
     typealias Context = AdminRequestContext
 
     let registry: PrometheusRegistry
     let probes: [ReadinessProbe]
     let revocation: SessionRevocation?
+    /// Without one there is no status page.
+    let status: StatusReporter?
+    let now: @Sendable () -> Timestamp
     let logger: Logger
 
     func respond(to request: Request, context: AdminRequestContext) async throws -> Response {
@@ -20,10 +23,10 @@ struct AdminResponder: HTTPResponder {
             guard request.method == .post else { return Self.methodNotAllowed(allow: "POST") }
             return await revocation.answer(request, peer: context.peer, logger: logger)
         }
-        guard let page = Page(rawValue: request.uri.path) else { return AdminResponse.text(.notFound, "not found\n") }
+        guard let page = Page(rawValue: request.uri.path) else { return Self.notFound }
         switch request.method {
-        case .get: return await answer(page)
-        case .head: return await answer(page).createHeadResponse()
+        case .get: return await answer(page, to: request)
+        case .head: return await answer(page, to: request).createHeadResponse()
         default: return Self.methodNotAllowed(allow: "GET, HEAD")
         }
     }
@@ -32,9 +35,12 @@ struct AdminResponder: HTTPResponder {
         case live = "/live"
         case ready = "/ready"
         case metrics = "/metrics"
+        case status = "/"
+        case statusDocument = "/status.json"
+        case statusStyle = "/status.css"
     }
 
-    private func answer(_ page: Page) async -> Response {
+    private func answer(_ page: Page, to request: Request) async -> Response {
         switch page {
         case .live:
             return AdminResponse.text(.ok, "live\n")
@@ -42,9 +48,41 @@ struct AdminResponder: HTTPResponder {
             let report = await ReadinessReport.make(probes)
             return AdminResponse.json(report.isReady ? .ok : .serviceUnavailable, report)
         case .metrics:
-            return AdminResponse.make(.ok, PrometheusRegistry.textContentType, registry.exposition())
+            let exposition = registry.exposition(accept: request.headers[.accept])
+            var response = AdminResponse.make(.ok, exposition.contentType, exposition.body)
+            response.headers[.vary] = "Accept"
+            return response
+        case .status:
+            guard let status else { return Self.notFound }
+            return await Self.page(document(status), of: request)
+        case .statusDocument:
+            guard let status else { return Self.notFound }
+            return await AdminResponse.json(.ok, document(status))
+        case .statusStyle:
+            guard status != nil else { return Self.notFound }
+            return AdminResponse.make(.ok, "text/css; charset=utf-8", Array(StatusStyle.css.utf8))
         }
     }
+
+    /// The gateway's state is in the document: whether this answer is 200 says only that there is one.
+    private func document(_ status: StatusReporter) async -> StatusDocument {
+        let readiness = await ReadinessReport.make(probes)
+        return status.document(readiness: readiness, now: now(), instant: .now)
+    }
+
+    /// `?refresh=10` makes a page that looks again by itself, which browsers do without a script.
+    private static func page(_ document: StatusDocument, of request: Request) -> Response {
+        let interval = StatusPage.refreshInterval
+        let isRefreshing = request.uri.query == "refresh=\(interval)"
+        guard let html = StatusPage(document, isRefreshing: isRefreshing).html() else {
+            return AdminResponse.text(.internalServerError, "the page cannot be made; /status.json says the same\n")
+        }
+        var response = AdminResponse.page(html)
+        if isRefreshing, let refresh = HTTPField.Name("Refresh") { response.headers[refresh] = "\(interval)" }
+        return response
+    }
+
+    private static var notFound: Response { AdminResponse.text(.notFound, "not found\n") }
 
     private static func methodNotAllowed(allow: String) -> Response {
         var response = AdminResponse.text(.methodNotAllowed, "method not allowed\n")

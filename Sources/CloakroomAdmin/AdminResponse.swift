@@ -9,12 +9,22 @@ enum AdminResponse {
     ) -> Response {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        encoder.keyEncodingStrategy = .convertToSnakeCase
         guard let body = try? encoder.encode(document) else { return text(.internalServerError, "not encodable\n") }
         return make(status, contentType, Array(body))
     }
 
     static func text(_ status: HTTPResponse.Status, _ body: String) -> Response {
         make(status, "text/plain; charset=utf-8", Array(body.utf8))
+    }
+
+    /// A page that may load our style sheet, and from nowhere else; its pictures stand in it. It may not run anything.
+    static func page(_ html: String) -> Response {
+        var response = make(.ok, "text/html; charset=utf-8", Array(html.utf8))
+        response.headers[.contentSecurityPolicy] =
+            "default-src 'none'; style-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none';"
+            + " form-action 'none'"
+        return response
     }
 
     static func make(_ status: HTTPResponse.Status, _ contentType: String, _ body: [UInt8]) -> Response {

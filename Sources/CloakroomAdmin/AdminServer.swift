@@ -1,11 +1,13 @@
+public import CloakroomCore
 public import CloakroomTelemetry
 import Hummingbird
 public import Logging
 import NIOCore
 public import ServiceLifecycle
 
-/// The listener for operators and scrapers: `/live`, `/ready` and `/metrics`, read-only, and `POST /sessions/revoke` for
-/// who has the token. It is separate from the gateway's own listeners and belongs on loopback or a monitoring network.
+/// The listener for operators and scrapers: `/live`, `/ready`, `/metrics` and the status page, `/` and `/status.json`,
+/// read-only, and `POST /sessions/revoke` for who has the token. It is separate from the gateway's own listeners and
+/// belongs on loopback or a monitoring network.
 public struct AdminServer: Service {
     private let host: String
     private let port: Int
@@ -19,18 +21,25 @@ public struct AdminServer: Service {
     ///   - registry: what `/metrics` shows.
     ///   - probes: what `/ready` asks; all must hold.
     ///   - revocation: what `/sessions/revoke` does; without it there is no such page.
+    ///   - status: what the status page asks; without it there is no such page.
+    ///   - now: tells the time.
     ///   - logger: for the listener's own affairs.
     ///   - onBound: is told the port once connections are accepted.
     public init(
         host: String, port: Int, registry: PrometheusRegistry, probes: [ReadinessProbe],
-        revocation: SessionRevocation? = nil, logger: Logger,
+        revocation: SessionRevocation? = nil, status: StatusSource? = nil,
+        now: @escaping @Sendable () -> Timestamp = SessionRevocation.wallClock, logger: Logger,
         onBound: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) {
         self.host = host
         self.port = port
         self.logger = logger
         self.onBound = onBound
-        responder = AdminResponder(registry: registry, probes: probes, revocation: revocation, logger: logger)
+        let reporter = status.map {
+            StatusReporter(source: $0, registry: registry, startedAt: now(), instant: .now)
+        }
+        responder = AdminResponder(
+            registry: registry, probes: probes, revocation: revocation, status: reporter, now: now, logger: logger)
     }
 
     /// Serves until graceful shutdown.
@@ -49,6 +58,8 @@ public struct AdminServer: Service {
                 await onBound(channel.localAddress?.port ?? 0)
             },
             logger: logger)
+        // Goes on until the end of this function, which cancels it.
+        async let _: Void? = responder.status?.takeSamples()
         do {
             try await application.run()
         } catch let error as IOError {

@@ -9,6 +9,8 @@ public struct StatusSource: Sendable {
     public var upstreams: @Sendable () -> [UpstreamStatus]
     /// The certificates of all listeners.
     public var certificates: @Sendable () -> [CertificateStatus]
+    /// Whether the gateway was told to stop and serves what it has begun.
+    public var isDraining: @Sendable () -> Bool
     /// The kind of session store, as configured: `memory`, `sqlite`, `valkey`.
     public var store: String
     /// The version that is running.
@@ -19,11 +21,13 @@ public struct StatusSource: Sendable {
     /// Makes a source.
     public init(
         config: @escaping @Sendable () -> ConfigStatus, upstreams: @escaping @Sendable () -> [UpstreamStatus],
-        certificates: @escaping @Sendable () -> [CertificateStatus], store: String, version: String, commit: String
+        certificates: @escaping @Sendable () -> [CertificateStatus],
+        isDraining: @escaping @Sendable () -> Bool = { false }, store: String, version: String, commit: String
     ) {
         self.config = config
         self.upstreams = upstreams
         self.certificates = certificates
+        self.isDraining = isDraining
         self.store = store
         self.version = version
         self.commit = commit

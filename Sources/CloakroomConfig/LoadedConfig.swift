@@ -1,10 +1,10 @@
 public import CloakroomCore
 
-/// Where a configuration comes from, the weakest first: file, environment, flags.
+/// Where a configuration comes from, the weakest first: OpenTelemetry's variables, file, environment, flags.
 public struct ConfigSources: Sendable {
     /// The YAML file; `nil` for none.
     public var file: String?
-    /// The environment; only variables that begin with `CLOAKROOM_` are looked at.
+    /// The environment; only variables that begin with `CLOAKROOM_` or `OTEL_` are looked at.
     public var environment: [String: String]
     /// Flags: keys with dots, and their values; lists are separated by commas.
     public var overrides: [(key: String, value: String)]
@@ -12,7 +12,10 @@ public struct ConfigSources: Sendable {
     /// Names the sources.
     public init(file: String?, environment: [String: String] = [:], overrides: [(key: String, value: String)] = []) {
         self.file = file
-        self.environment = environment.filter { $0.key.hasPrefix(EnvironmentNames.variablePrefix) }
+        self.environment = environment.filter {
+            $0.key.hasPrefix(EnvironmentNames.variablePrefix)
+                || $0.key.hasPrefix(EnvironmentNames.openTelemetryPrefix)
+        }
         self.overrides = overrides
     }
 }
@@ -21,10 +24,16 @@ public struct ConfigSources: Sendable {
 public struct LoadedConfig: Sendable {
     /// What the gateway is built from.
     public let plan: GatewayPlan
+    /// When a running gateway reads the configuration again.
+    public let reload: ReloadPlan
     /// What is in effect and where each value came from, in the order of the documentation.
     public let values: [EffectiveValue]
     /// Every key that was looked for, those that are not given too.
     package let knownKeys: Set<[String]>
+    /// The files that were read for it: the configuration itself and the secrets'. Certificates are not among them.
+    public let files: [String]
+    /// Where its values were given.
+    let places: ConfigPlaces
 }
 
 /// A value in effect.
@@ -50,13 +59,16 @@ public func loadConfig(_ sources: ConfigSources) throws(ConfigProblems) -> Loade
     let reading = ConfigReading(sources, tree: tree)
     syntax.forEach(reading.add)
     let plan = GatewayPlan(from: reading.root)
+    let reload = ReloadPlan(from: reading.root.always("reload"))
     var unknown = UnknownKeys(reading)
     unknown.complain()
     for (key, mistake) in reading.missing where !unknown.meant.contains(key) {
         reading.add(mistake, key: key, origin: .fallback)
     }
     guard reading.problems.isEmpty, let plan else { throw ConfigProblems(reading.problems) }
-    return LoadedConfig(plan: plan, values: reading.values, knownKeys: reading.trace.keys)
+    return LoadedConfig(
+        plan: plan, reload: reload, values: reading.values, knownKeys: reading.trace.keys, files: reading.files,
+        places: reading.places)
 }
 
 extension ConfigTree {

@@ -1,3 +1,4 @@
+public import CloakroomCore
 public import Logging
 
 /// How telemetry is set up.
@@ -15,21 +16,23 @@ public struct TelemetrySettings: Sendable {
     /// The commit shown in `cloakroom_build_info`.
     public var commit = "unknown"
     /// How many series one metric family may have.
-    public var seriesLimit = 2_000
+    public var seriesLimit = PrometheusRegistry.defaultSeriesLimit
     /// Where log lines go.
     public var logFileDescriptor: Int32 = 1
     /// How many bytes of log lines may wait for a slow reader.
     public var pendingLogLimit = 4 << 20
-    /// What log lines look like; the access log is JSON in any case.
+    /// What log lines look like.
     public var logFormat = LogFormat.json
-    /// Lines below this level are not written.
+    /// Lines below this level are not written, until ``GatewayTelemetry/setLogLevel(_:)`` says otherwise.
     public var logLevel = Logger.Level.info
-    /// Whether each request is logged.
+    /// Whether each request is logged, where a route table does not say.
     public var isAccessLogEnabled = true
-    /// Which traces are recorded.
-    public var sampler = TraceSampler.alwaysOff.parentBased
-    /// Whether recorded spans are written to the log. Without, they go nowhere.
-    public var areSpansLogged = false
+    /// Whether exchanges are counted and timed. Without a listener for operators nobody could read the numbers.
+    public var isMetricsEnabled = true
+    /// Which traces are recorded, where they go, and under what name.
+    public var tracing = TracingPlan()
+    /// Which traces are recorded, whatever ``tracing`` says of that.
+    public var sampler: TraceSampler?
 
     /// The defaults.
     public init() {}
@@ -50,21 +53,27 @@ public final class GatewayTelemetry: Sendable {
     public let tracer: W3CTracer
     /// Ids for whoever has no event loop of their own.
     public let ids: TraceIDSource
+    /// Where spans are sent, if that is to a collector; ``runExporter()`` runs it.
+    let collector: OTLPSpanExporter?
+    private let logLevel: SharedLogLevel
 
     /// Registers the families and starts the log writer's thread, which ``shutdown()`` ends.
     ///
     /// - Parameter exporter: where sampled spans go; by default what the settings say.
     public init(settings: TelemetrySettings = TelemetrySettings(), exporter: (any SpanExporter)? = nil) {
         self.settings = settings
+        logLevel = SharedLogLevel(settings.logLevel)
         registry = PrometheusRegistry(seriesLimit: settings.seriesLimit)
         metrics = GatewayMetrics(registry: registry)
         logWriter = LogWriter(
             fileDescriptor: settings.logFileDescriptor, pendingLimit: settings.pendingLogLimit,
             dropped: metrics.droppedLogs)
         ids = TraceIDSource()
-        let standard: any SpanExporter =
-            settings.areSpansLogged ? LogSpanExporter(writer: logWriter) : DiscardingSpanExporter()
-        tracer = W3CTracer(sampler: settings.sampler, exporter: exporter ?? standard, ids: ids)
+        let spans = exporter ?? settings.makeSpanExporter(writer: logWriter, dropped: metrics.droppedTraces)
+        collector = spans as? OTLPSpanExporter
+        tracer = W3CTracer(
+            sampler: settings.sampler ?? settings.plannedSampler(isExporting: exporter != nil), exporter: spans,
+            ids: ids)
         metrics.setBuildInfo(version: settings.version, commit: settings.commit)
         let process = ProcessMetrics(registry: registry)
         registry.onScrape { process.update() }
@@ -75,22 +84,34 @@ public final class GatewayTelemetry: Sendable {
     /// - Parameters:
     ///   - routes: the configured names, in the order of ``ExchangeRecord/routeIndex``.
     ///   - upstreams: the targets, in the order of ``ExchangeRecord/upstreamIndex``.
-    public func makeLoopTelemetry(routes: [String], upstreams: [UpstreamTarget]) -> LoopTelemetry {
+    ///   - accessLogRatios: for each route the share of its exchanges that the access log tells of, 0...1, in the order
+    ///     of `routes`. Those that are missing at its end are told of whole, and so is what no route matched. Failures,
+    ///     with an error of the gateway's or a status of 500 and up, are told of in any case.
+    ///   - isAccessLogEnabled: whether there is an access log; `nil` leaves it at what the settings say.
+    public func makeLoopTelemetry(
+        routes: [String], upstreams: [UpstreamTarget], accessLogRatios: [Double] = [],
+        isAccessLogEnabled: Bool? = nil
+    ) -> LoopTelemetry {
         LoopTelemetry(
-            metrics: metrics, writer: settings.isAccessLogEnabled ? logWriter : nil, routes: routes,
-            upstreams: upstreams)
+            metrics: metrics, isMetricsEnabled: settings.isMetricsEnabled,
+            writer: isAccessLogEnabled ?? settings.isAccessLogEnabled ? logWriter : nil, routes: routes,
+            upstreams: upstreams, accessLogRatios: accessLogRatios, format: settings.logFormat)
     }
 
     /// A handler in the configured format; `LoggingSystem.bootstrap` takes a closure around it.
     public func makeLogHandler(label: String) -> any LogHandler {
         switch settings.logFormat {
         case .json:
-            JSONLogHandler(
-                label: label, writer: logWriter, logLevel: settings.logLevel, metadataProvider: .traceContext)
+            JSONLogHandler(label: label, writer: logWriter, logLevel: logLevel, metadataProvider: .traceContext)
         case .text:
-            TextLogHandler(
-                label: label, writer: logWriter, logLevel: settings.logLevel, metadataProvider: .traceContext)
+            TextLogHandler(label: label, writer: logWriter, logLevel: logLevel, metadataProvider: .traceContext)
         }
+    }
+
+    /// Changes the level from which on lines are written, for all loggers that have none of their own, those that stand
+    /// already included.
+    public func setLogLevel(_ level: Logger.Level) {
+        logLevel.set(level)
     }
 
     /// Writes what is still waiting. Blocks for at most two seconds; the last thing a process does.

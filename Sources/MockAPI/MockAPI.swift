@@ -4,7 +4,7 @@ public import Logging
 import NIOCore
 public import ServiceLifecycle
 
-/// A small video-course API, real enough to put a gateway in front of and to test it.
+/// A small video-course API, real enough to put a gateway in front of and to test it, and a page that uses it.
 ///
 /// Tokens, accounts and observations live as long as the value, not as long as one `run()`.
 public struct MockAPI: Service {
@@ -86,7 +86,10 @@ public struct MockAPI: Service {
             accounts: accounts, accessTokens: accessTokens, refreshTokens: refreshTokens,
             observations: observations, now: settings.now
         ).register(on: router)
-        try ContentRoutes(accounts: accounts, accessTokens: accessTokens, now: settings.now).register(on: router)
+        let bearer = BearerCheck(accounts: accounts, accessTokens: accessTokens, now: settings.now)
+        try ContentRoutes(bearer: bearer).register(on: router)
+        MediaRoutes(bearer: bearer).register(on: router)
+        PageRoutes().register(on: router)
         if settings.exposeObservations {
             ObservationRoutes(observations: observations).register(on: router)
             ProbeRoutes().register(on: router)

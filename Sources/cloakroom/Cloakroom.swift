@@ -1,4 +1,5 @@
 import ArgumentParser
+import CloakroomBuild
 
 /// The command line: one program, one command for each thing one does with it.
 @main
@@ -8,8 +9,11 @@ struct Cloakroom: AsyncParsableCommand {
         abstract: "A reverse proxy that handles authentication on behalf of its clients.",
         version: version,
         subcommands: [
-            Demo.self, Serve.self, CheckConfig.self, PrintConfig.self, Explain.self, Routes.self, MockAPICommand.self,
+            Demo.self, Serve.self, CheckConfig.self, PrintConfig.self, Explain.self, Routes.self, Health.self,
+            ConfigReferenceCommand.self, MockAPICommand.self,
         ])
 
     static let version = "0.1.0"
+    /// Twelve digits, and `-dirty` behind them where files were changed; `unknown` where nobody said.
+    static let commit = String(cString: cloakroom_commit())
 }

@@ -7,6 +7,7 @@ import Logging
 import NIOCore
 import NIOHTTP1
 import ServiceLifecycle
+import TestSupport
 import Testing
 
 @testable import CloakroomAdmin

@@ -14,12 +14,14 @@ enum ServedAdmin {
     /// Serves while `body` runs, then shuts down gracefully and waits for the end.
     static func run(
         _ registry: PrometheusRegistry = PrometheusRegistry(), _ probes: [ReadinessProbe] = [],
-        revocation: SessionRevocation? = nil, logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+        revocation: SessionRevocation? = nil, status: StatusSource? = nil,
+        logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
         _ body: @Sendable (_ address: String) async throws -> Void
     ) async throws {
         let (ports, bound) = AsyncStream.makeStream(of: Int.self)
         let server = AdminServer(
-            host: "127.0.0.1", port: 0, registry: registry, probes: probes, revocation: revocation, logger: logger,
+            host: "127.0.0.1", port: 0, registry: registry, probes: probes, revocation: revocation, status: status,
+            logger: logger,
             onBound: { bound.yield($0) })
         let group = ServiceGroup(configuration: .init(services: [server], logger: logger))
         try await withThrowingTaskGroup(of: Void.self) { tasks in

@@ -52,6 +52,7 @@ struct AccountsConfig {
     }
 
     private static let prefix = ValueFormat(
+        "path",
         parse: { text throws(Mistake) in
             let path = try ValueFormat<String>.path.parse(text)
             guard !path.hasSuffix("/") else {

@@ -38,6 +38,7 @@ extension CrossSitePlan.RequiredField {
     ]
 
     private static let nameFormat = ValueFormat(
+        "name of a field",
         parse: { text throws(Mistake) in
             let name = try ValueFormat<String>.token.parse(text)
             let lower = name.lowercased()
@@ -48,6 +49,7 @@ extension CrossSitePlan.RequiredField {
         }, render: { $0 })
 
     private static let valueFormat = ValueFormat(
+        "visible ASCII without blanks",
         parse: { text throws(Mistake) in
             guard !text.isEmpty, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
                 throw Mistake("\(Printable.quoted(text)) is not visible ASCII", "write a word such as 1")

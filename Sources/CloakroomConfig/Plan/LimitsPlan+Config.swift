@@ -72,16 +72,3 @@ extension LoggingPlan {
             accessLog: scope.value("accessLog", as: .flag, default: defaults.accessLog))
     }
 }
-
-extension TracingPlan {
-    /// `tracing`.
-    ///
-    /// - `exporter`: `none` (default) or `log`.
-    /// - `ratio`: 0 to 1; default 0.01.
-    init(from scope: ConfigScope) {
-        let defaults = TracingPlan()
-        self.init(
-            exporter: scope.value("exporter", as: .choice(), default: defaults.exporter),
-            sampler: SamplerPlan(ratio: scope.value("ratio", as: .fraction(0...1), default: defaults.sampler.ratio)))
-    }
-}

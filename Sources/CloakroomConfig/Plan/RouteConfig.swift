@@ -13,6 +13,7 @@ import CloakroomCore
 /// - `responseHeadTimeout`: 1ms to 1d; default `timeouts.responseHead`.
 /// - `bodyIdleTimeout`: 1ms to 1d; default `timeouts.bodyIdle`.
 /// - `websocket`: whether the connection may become a WebSocket; needs `GET`. Default `false`.
+/// - `accessLogRatio`: the share of its requests that gets a line in the access log, 0 to 1; default 1.
 struct RouteConfig {
     private enum Kind: String, CaseIterable {
         case apiToken, bearer
@@ -30,6 +31,7 @@ struct RouteConfig {
     private let responseHeadTimeout: Duration?
     private let bodyIdleTimeout: Duration?
     private let allowsWebSocket: Bool
+    private let accessLogRatio: Double
 
     init(from scope: ConfigScope, upstreams: UpstreamsConfig) {
         self.scope = scope
@@ -45,6 +47,7 @@ struct RouteConfig {
         responseHeadTimeout = scope.optional("responseHeadTimeout", as: .wait)
         bodyIdleTimeout = scope.optional("bodyIdleTimeout", as: .wait)
         allowsWebSocket = scope.value("websocket", as: .flag, default: false)
+        accessLogRatio = scope.value("accessLogRatio", as: .fraction(0...1), default: 1)
         if allowsWebSocket, let methods, !methods.contains("GET") {
             scope.complain(Mistake("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
         }
@@ -60,7 +63,7 @@ struct RouteConfig {
             name: name ?? "", methods: methods, pattern: pattern, upstream: upstream ?? 0,
             requiresAuthorization: requiresAuthorization ?? true, inject: inject, messages: messages,
             bodyLimit: bodyLimit, responseHeadTimeout: responseHeadTimeout, bodyIdleTimeout: bodyIdleTimeout,
-            allowsWebSocket: allowsWebSocket)
+            allowsWebSocket: allowsWebSocket, accessLogRatio: accessLogRatio)
     }
 
     private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsConfig) -> Int? {

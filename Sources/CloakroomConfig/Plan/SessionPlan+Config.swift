@@ -37,6 +37,7 @@ extension SessionPlan {
     }
 
     private static let storeFormat = ValueFormat<Store>(
+        ValueFormat<Store>.choice().expectation,
         parse: { text throws(Mistake) in
             guard text.lowercased() != "redis" else {
                 throw Mistake("there is one kind of store for Valkey and Redis", "write valkey")

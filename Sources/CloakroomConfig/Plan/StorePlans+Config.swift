@@ -17,6 +17,7 @@ extension SQLitePlan {
 
     private static func file(in folder: String, isUsed: Bool) -> ValueFormat<String> {
         ValueFormat(
+            "path of a file",
             parse: { text throws(Mistake) in
                 _ = try ValueFormat<String>.text.parse(text)
                 guard !text.hasPrefix(":"), !text.lowercased().hasPrefix("file:"), !text.hasSuffix("/") else {
@@ -98,16 +99,9 @@ extension ValkeyPlan {
     }
 }
 
-extension ConfigScope {
-    /// Whether a key itself is given, and not only its twin.
-    fileprivate func isGivenThere(_ name: String) -> Bool {
-        Layer.allCases.contains { reading.isGiven(path + [name], in: $0) }
-    }
-}
-
 extension ValueFormat where Value == HostAndPort {
     /// An address to connect to: `127.0.0.1:6379`, `[::1]:6379`, `valkey.internal:6379`.
-    fileprivate static let serverAddress = ValueFormat { text throws(Mistake) in
+    fileprivate static let serverAddress = ValueFormat("host and port") { text throws(Mistake) in
         let example = "write host:port such as 127.0.0.1:6379"
         // Whatever goes on like an address with a password in it is not repeated.
         guard !text.contains("@") else { throw Mistake("an address takes no user and no password", example) }
@@ -124,6 +118,7 @@ extension ValueFormat where Value == HostAndPort {
 extension ValueFormat where Value == String {
     /// What keys in a shared server begin with.
     fileprivate static let keyPrefix = ValueFormat(
+        "letters, digits, colons, hyphens and underscores, at most 64",
         parse: { text throws(Mistake) in
             guard (1...64).contains(text.utf8.count),
                 text.utf8.allSatisfy({ $0.isLetterOrDigit || ":-_".utf8.contains($0) })

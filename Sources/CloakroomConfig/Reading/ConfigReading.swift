@@ -18,13 +18,20 @@ final class ConfigReading {
     /// Keys whose value is broken, so that nothing below them is worth a second complaint.
     private(set) var broken: Set<[String]> = []
 
+    let openTelemetry: OpenTelemetryProvider
     private let flags: FlagsProvider
     private let environment: KeyMappingProvider<EnvironmentVariablesProvider>
-    private var origins: [[String]: Origin] = [:]
+    /// Where the values read so far were given.
+    private(set) var places: ConfigPlaces
 
-    init(_ sources: ConfigSources, tree: ConfigTree) {
+    /// What there is to know of each key; `nil` unless somebody asks.
+    private(set) var documented: DocumentedKeys?
+
+    init(_ sources: ConfigSources, tree: ConfigTree, isDocumenting: Bool = false) {
+        documented = isDocumenting ? DocumentedKeys() : nil
         self.sources = sources
         self.tree = tree
+        places = ConfigPlaces(file: sources.file, tree: tree)
         folder = sources.file.map(PathInConfig.folder) ?? ""
         flags = FlagsProvider(sources.overrides)
         environment = EnvironmentVariablesProvider(
@@ -33,8 +40,9 @@ final class ConfigReading {
         ).prefixKeys(with: ConfigKey([EnvironmentNames.prefix]))
         let file = TreeProvider(tree: tree)
         let secrets = SecretFilesProvider(reader: ConfigReader(providers: [flags, environment, file]), folder: folder)
+        openTelemetry = OpenTelemetryProvider(sources.environment)
         // In the order of `Layer`.
-        reader = ConfigReader(providers: [flags, environment, secrets, file], accessReporter: trace)
+        reader = ConfigReader(providers: [flags, environment, secrets, file, openTelemetry], accessReporter: trace)
     }
 
     /// The top of the configuration.
@@ -66,10 +74,11 @@ final class ConfigReading {
     private func found<Value>(_ value: Value?, at path: [String]) -> Found<Value> {
         guard let lookup = trace.last else { return .absent }
         switch lookup.layer {
-        case .flags: origins[path] = .flag
-        case .environment: origins[path] = .environment(variable(path))
-        case .secretFiles: origins[path] = .secretFile(lookup.name)
-        case .file: origins[path] = tree[Self.named(path)].map { .file($0.value) }
+        case .flags: places.origins[path] = .flag
+        case .environment: places.origins[path] = .environment(variable(path))
+        case .secretFiles: places.origins[path] = .secretFile(lookup.name)
+        case .file: places.origins[path] = tree[Self.named(path)].map { .file($0.value) }
+        case .openTelemetry: places.origins[path] = openTelemetry.variable(for: path).map { .environment($0) }
         }
         if let failure = lookup.failure {
             complain(failure, at: Self.named(path))
@@ -88,7 +97,7 @@ final class ConfigReading {
         switch layer {
         case .flags: flags.values[path] != nil
         case .environment: sources.environment[variable(path)] != nil
-        case .secretFiles: false
+        case .secretFiles, .openTelemetry: false
         case .file: tree[path].map { $0.shape != .empty } ?? false
         }
     }
@@ -106,6 +115,12 @@ final class ConfigReading {
         (try? environment.value(forKey: AbsoluteConfigKey(path), type: .string).encodedKey) ?? ""
     }
 
+    /// The files that values were read from, the configuration first.
+    var files: [String] {
+        let secrets = places.origins.values.compactMap { if case .secretFile(let path) = $0 { path } else { nil } }
+        return (sources.file.map { [$0] } ?? []) + Set(secrets).sorted()
+    }
+
     /// The flags' keys.
     var flagPaths: [[String]] { sources.overrides.map { FlagsProvider.path($0.key) } }
 
@@ -113,7 +128,14 @@ final class ConfigReading {
 
     /// Notes a value for whoever asks what is in effect.
     func note(_ path: [String], _ rendered: String) {
-        values.append(EffectiveValue(key: path.joined(separator: "."), value: rendered, origin: describe(origin(path))))
+        values.append(
+            EffectiveValue(
+                key: path.joined(separator: "."), value: rendered, origin: places.description(of: origin(path))))
+    }
+
+    /// Notes what the reading knows of a key, where a reference is to be made of it.
+    func document(_ path: [String], _ change: (inout DocumentedKey) -> Void) {
+        documented?.note(path, change)
     }
 
     func noteMissing(_ path: [String], _ mistake: Mistake = Mistake("is missing", "write it")) {
@@ -121,56 +143,20 @@ final class ConfigReading {
     }
 
     /// Where the value of a key was given.
-    func origin(_ path: [String]) -> Origin { origins[path] ?? .fallback }
+    func origin(_ path: [String]) -> Origin { places[path] }
 
     /// Notes a mistake in the value of a key, at the place where the value was given.
     func complain(_ mistake: Mistake, at path: [String]) {
         broken.insert(path)
-        add(mistake, key: path, origin: origins[path] ?? .fallback)
+        add(mistake, key: path, origin: places[path])
     }
 
     /// Notes a mistake at a place that no value was read from.
     func add(_ mistake: Mistake, key path: [String], origin: Origin) {
-        var source = sources.file ?? "configuration"
-        var key = path.joined(separator: ".")
-        var position: Position?
-        switch origin {
-        case .flag: source = Origin.flagName
-        case .environment(let variable):
-            source = Origin.environmentName
-            key = variable
-        case .secretFile:
-            let twin = path.dropLast() + [SecretFilesProvider.twin(of: path.last ?? "")]
-            return add(mistake, key: Array(twin), origin: origins[Array(twin)] ?? .fallback)
-        case .file(let place): position = place
-        case .fallback: position = nearestPosition(path)
-        }
-        problems.append(
-            ConfigProblem(
-                source: source, position: position, key: key, message: mistake.message, suggestion: mistake.suggestion))
+        problems.append(places.problem(mistake, key: path, origin: origin))
     }
 
     func add(_ problem: ConfigProblem) {
         problems.append(problem)
-    }
-
-    /// Where a key stands in the file, or the innermost section that it would stand in.
-    private func nearestPosition(_ path: [String]) -> Position? {
-        var path = path
-        while !path.isEmpty {
-            if let entry = tree[path] { return entry.key }
-            path.removeLast()
-        }
-        return nil
-    }
-
-    private func describe(_ origin: Origin) -> String {
-        switch origin {
-        case .flag: Origin.flagName
-        case .environment(let name): "environment \(name)"
-        case .secretFile(let path): "secret file \(Printable.escaped(path))"
-        case .file(let place): "\(sources.file ?? ""):\(place.line):\(place.column)"
-        case .fallback: "default"
-        }
     }
 }

@@ -58,7 +58,9 @@ struct ConfigScope {
 
     /// A value that has a default. A malformed one is a mistake; the default then only keeps the reading going.
     func value<Value>(_ name: String, as format: ValueFormat<Value>, default fallback: Value) -> Value {
-        if let value = optional(name, as: format) { return value }
+        let given = optional(name, as: format)
+        reading.document(path + [name]) { $0.fallback = format.render(fallback) }
+        if let given { return given }
         if isPresent, reading.origin(path + [name]) == .fallback {
             reading.note(path + [name], format.render(fallback))
         }
@@ -68,6 +70,10 @@ struct ConfigScope {
     /// A value that may be left out.
     func optional<Value>(_ name: String, as format: ValueFormat<Value>, isSecret: Bool = false) -> Value? {
         let key = path + [name]
+        reading.document(key) { document in
+            document.expectation = format.expectation
+            document.isSecret = isSecret
+        }
         guard case .given(let text) = reading.text(key, isSecret: isSecret) else { return nil }
         do {
             let value = try format.parse(text)
@@ -82,6 +88,7 @@ struct ConfigScope {
     /// A value without which the section makes no sense; `nil` if it is missing or malformed, which is noted.
     func required<Value>(_ name: String, as format: ValueFormat<Value>) -> Value? {
         let value = optional(name, as: format)
+        reading.document(path + [name]) { $0.isRequired = true }
         noteIfMissing(name)
         return value
     }
@@ -89,6 +96,10 @@ struct ConfigScope {
     /// A list of values; `nil` if it is absent, or if an item is malformed, which is noted.
     func list<Value>(_ name: String, as format: ValueFormat<Value>) -> [Value]? {
         let key = path + [name]
+        reading.document(key) { document in
+            document.expectation = format.expectation
+            document.isList = true
+        }
         guard case .given(let texts) = reading.list(key) else { return nil }
         var values: [Value] = []
         for (index, text) in texts.enumerated() {
@@ -106,6 +117,7 @@ struct ConfigScope {
     /// A list without which the section makes no sense.
     func requiredList<Value>(_ name: String, as format: ValueFormat<Value>) -> [Value]? {
         let values = list(name, as: format)
+        reading.document(path + [name]) { $0.isRequired = true }
         noteIfMissing(name)
         if let values, values.isEmpty {
             complain(Mistake("is empty", "write at least one"), at: name)
@@ -139,6 +151,11 @@ struct ConfigScope {
     /// Whether a key was given by anybody.
     func isGiven(_ name: String) -> Bool {
         reading.origin(path + [name]) != .fallback
+    }
+
+    /// Whether a key itself is given in one of our own sources, and not only its twin or a variable of others.
+    func isGivenThere(_ name: String) -> Bool {
+        Layer.allCases.contains { reading.isGiven(path + [name], in: $0) }
     }
 
     /// Whether a key was given and is wrong.

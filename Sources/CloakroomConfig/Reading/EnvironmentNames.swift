@@ -4,6 +4,8 @@ enum EnvironmentNames {
     static let prefix = "cloakroom"
     /// What all of them begin with.
     static let variablePrefix = "CLOAKROOM_"
+    /// What the variables of the OpenTelemetry specification begin with.
+    static let openTelemetryPrefix = "OTEL_"
 
     /// Whether a variable is one that Kubernetes sets for a service whose name begins with `cloakroom`, and so no typo.
     static func isServiceLink(_ name: String, value: String) -> Bool {

@@ -8,7 +8,7 @@ struct Position: Hashable, Sendable {
 enum Origin: Hashable, Sendable {
     /// A flag `--set key=value`.
     case flag
-    /// An environment variable.
+    /// An environment variable, of ours or of the OpenTelemetry specification.
     case environment(String)
     /// A file that a `…File` key names.
     case secretFile(String)
@@ -23,5 +23,5 @@ enum Origin: Hashable, Sendable {
 
 /// What may give a value, the strongest first: the order of the providers of the reader.
 enum Layer: Int, CaseIterable {
-    case flags, environment, secretFiles, file
+    case flags, environment, secretFiles, file, openTelemetry
 }

@@ -20,6 +20,7 @@ extension APIToken {
     ]
 
     private static let headerName = ValueFormat(
+        "name of a field",
         parse: { text throws(Mistake) in
             let name = try ValueFormat<String>.token.parse(text)
             // Upstreams that turn names into variables do not tell a hyphen from an underscore or a dot.

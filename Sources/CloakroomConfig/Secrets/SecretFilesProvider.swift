@@ -16,7 +16,7 @@ struct SecretFilesProvider: FixedProvider {
 
     private static let secrets: Set<[String]> = [
         ["admin", "token"], ["session", "secrets"], ["session", "valkey", "password"],
-        ["session", "valkey", "sentinelPassword"],
+        ["session", "valkey", "sentinelPassword"], ["tracing", "otlp", "headers"],
     ]
 
     /// Whether a key is a secret that may stand in a file.
@@ -26,7 +26,7 @@ struct SecretFilesProvider: FixedProvider {
 
     /// Whether an environment variable holds a secret.
     static func isSecret(variable name: String) -> Bool {
-        ["_VALUE", "_TOKEN", "_SECRETS", "_PASSWORD"].contains(where: name.hasSuffix)
+        ["_VALUE", "_TOKEN", "_SECRETS", "_PASSWORD", "_HEADERS"].contains(where: name.hasSuffix)
     }
 
     func value(forKey key: AbsoluteConfigKey, type: ConfigType) throws -> LookupResult {

@@ -3,7 +3,7 @@ import CloakroomWire
 
 extension ValueFormat where Value == HostAndPort {
     /// An address to listen on: `0.0.0.0:8443`, `[::1]:9464`, `localhost:0`.
-    static let listening = ValueFormat { text throws(Mistake) in
+    static let listening = ValueFormat("host and port") { text throws(Mistake) in
         guard let address = HostAndPort(text), HostAndPort.isHost(address.host) else {
             throw Mistake(
                 "\(Printable.quoted(text)) is not host:port", "write an address such as 0.0.0.0:8443 or [::1]:8443")
@@ -16,6 +16,8 @@ extension HostAndPort {
     /// Whether a text is an IP address, or may be a host name.
     static func isHost(_ host: String) -> Bool {
         if host.contains(":") { return IPAddress.bytes(of: host) != nil }
+        // The longest name that can be resolved (RFC 1035 §2.3.4); metrics carry it.
+        guard host.utf8.count <= 253 else { return false }
         return host.utf8.allSatisfy { byte in
             byte.isLetterOrDigit || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "_")
         }
@@ -25,6 +27,7 @@ extension HostAndPort {
 extension ValueFormat where Value == (text: String, range: AddressRange) {
     /// An address or a range in CIDR notation.
     static let addressRange = ValueFormat(
+        "address or range in CIDR notation",
         parse: { text throws(Mistake) in
             guard let range = AddressRange(text) else {
                 throw Mistake(

@@ -8,6 +8,7 @@ extension ValueFormat where Value == Duration {
     /// A length of time with units, the largest first: `500ms`, `15m`, `1h30m`.
     static func duration(_ range: ClosedRange<Duration>) -> Self {
         ValueFormat(
+            "duration, \(rendered(range.lowerBound)) to \(rendered(range.upperBound))",
             parse: { text throws(Mistake) in
                 let duration = Duration.milliseconds(try milliseconds(text))
                 guard range.contains(duration) else {

@@ -3,6 +3,7 @@ import CloakroomCore
 extension ValueFormat where Value == String {
     /// An origin as browsers write it (RFC 6454 §6.2): scheme, host and a port that is not the scheme's own, lower case.
     static let origin = ValueFormat(
+        "origin such as `https://app.example.com`",
         parse: { text throws(Mistake) in
             let lower = text.lowercased()
             guard lower != "*" else {

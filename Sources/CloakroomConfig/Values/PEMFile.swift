@@ -8,6 +8,7 @@ enum PEMFile {
     /// A format for the path of a PEM file; relative paths start in the given folder.
     static func path(of content: Content, in folder: String) -> ValueFormat<String> {
         ValueFormat(
+            "path of a PEM file",
             parse: { text throws(Mistake) in
                 let path = PathInConfig.resolve(try ValueFormat<String>.text.parse(text), in: folder)
                 try check(path, holds: content)

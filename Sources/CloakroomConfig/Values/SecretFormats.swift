@@ -3,7 +3,7 @@ import CloakroomCore
 /// What is wrong with a secret is told without repeating it.
 extension ValueFormat where Value == Secret {
     /// The value of a field that must not be seen: visible ASCII.
-    static let fieldValue = ValueFormat { text throws(Mistake) in
+    static let fieldValue = ValueFormat("visible ASCII") { text throws(Mistake) in
         guard !text.isEmpty else { throw Mistake("is empty", "write the secret, or name a file that holds it") }
         guard text.utf8.allSatisfy({ $0 == 0x20 || (0x21...0x7e).contains($0) }), text.utf8.first != 0x20,
             text.utf8.last != 0x20
@@ -16,7 +16,7 @@ extension ValueFormat where Value == Secret {
     }
 
     /// What an operator shows: 16 bytes of visible ASCII or more.
-    static let operatorToken = ValueFormat { text throws(Mistake) in
+    static let operatorToken = ValueFormat("visible ASCII, 16 bytes or more") { text throws(Mistake) in
         guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
             throw Mistake(
                 "holds characters that cannot stand in a bearer token",
@@ -29,7 +29,7 @@ extension ValueFormat where Value == Secret {
     }
 
     /// A secret of the gateway's own: 32 bytes or more.
-    static let gatewaySecret = ValueFormat { text throws(Mistake) in
+    static let gatewaySecret = ValueFormat("text, 32 bytes or more") { text throws(Mistake) in
         // Blanks at the ends get lost on the way through files and variables, and then replicas differ.
         guard let first = text.first, let last = text.last, !first.isWhitespace, !last.isWhitespace,
             Printable.escaped(text) == text
@@ -44,7 +44,7 @@ extension ValueFormat where Value == Secret {
     static let gatewaySecretExample = "make one with openssl rand -base64 48"
 
     /// A password for a server: any text on one line.
-    static let password = ValueFormat { text throws(Mistake) in
+    static let password = ValueFormat("text") { text throws(Mistake) in
         guard !text.isEmpty, Printable.escaped(text) == text else {
             throw Mistake(
                 "is empty or holds control characters", "write plain text; a file may end with one line break")

@@ -7,6 +7,7 @@ enum SizeFormat {
     /// A size: `16KiB`, `10MiB`, or bytes without a unit.
     static func size(_ range: ClosedRange<Int>) -> ValueFormat<Int> {
         ValueFormat(
+            "size, \(rendered(range.lowerBound)) to \(rendered(range.upperBound))",
             parse: { text throws(Mistake) in
                 let bytes = try bytes(text)
                 guard range.contains(bytes) else {

@@ -2,7 +2,7 @@ import CloakroomCore
 
 extension ValueFormat where Value == UpstreamTargetPlan {
     /// Where an upstream is reached: `http://host:port`, `https://host:port` or `unix:/path`. HTTP/1.1 is spoken to all.
-    static let target = ValueFormat { text throws(Mistake) in
+    static let target = ValueFormat("`http://host:port`, `https://host:port` or `unix:/path`") { text throws(Mistake) in
         let lower = text.lowercased()
         // Whatever goes on like an address with a password in it is not repeated.
         guard lower.hasPrefix("unix:") || !text.contains("@") else {
@@ -55,7 +55,7 @@ extension ValueFormat where Value == UpstreamTargetPlan {
 
 extension ValueFormat where Value == String {
     /// A host name as certificates carry it: no address, no port.
-    static let hostName = ValueFormat { text throws(Mistake) in
+    static let hostName = ValueFormat("host name") { text throws(Mistake) in
         guard (1...253).contains(text.utf8.count), HostAndPort.isHost(text), IPAddress.bytes(of: text) == nil else {
             throw Mistake(
                 "\(Printable.quoted(text)) is not a host name",

@@ -3,6 +3,7 @@ import CloakroomCore
 extension ValueFormat where Value == String {
     /// Any text but none.
     static let text = ValueFormat(
+        "text",
         parse: { text throws(Mistake) in
             guard !text.isEmpty else { throw Mistake("is empty", "write a value") }
             guard Printable.escaped(text) == text else {
@@ -13,6 +14,7 @@ extension ValueFormat where Value == String {
 
     /// The name of a route: letters, digits and `._-`, at most 64.
     static let name = ValueFormat(
+        "name: letters, digits, dots, hyphens and underscores, at most 64",
         parse: { text throws(Mistake) in
             guard let first = text.utf8.first, first.isLetterOrDigit, text.utf8.count <= 64,
                 text.utf8.allSatisfy({ $0.isLetterOrDigit || "._-".utf8.contains($0) })
@@ -26,6 +28,7 @@ extension ValueFormat where Value == String {
 
     /// A method, upper case.
     static let method = ValueFormat(
+        "method, upper case",
         parse: { text throws(Mistake) in
             guard !text.isEmpty, text.utf8.allSatisfy(\.isTokenCharacter) else {
                 throw Mistake("\(Printable.quoted(text)) is not a method", "write one such as GET")
@@ -41,6 +44,7 @@ extension ValueFormat where Value == String {
 
     /// The name of a field or a cookie (RFC 9110 §5.6.2).
     static let token = ValueFormat(
+        "token",
         parse: { text throws(Mistake) in
             guard !text.isEmpty, text.utf8.allSatisfy(\.isTokenCharacter) else {
                 throw Mistake(
@@ -51,6 +55,7 @@ extension ValueFormat where Value == String {
 
     /// The path of a call to an upstream, without a query.
     static let path = ValueFormat(
+        "path without a query",
         parse: { text throws(Mistake) in
             for segment in try ValueFormat<PathPattern>.pattern.parse(text).segments {
                 if case .literal = segment { continue }
@@ -62,6 +67,7 @@ extension ValueFormat where Value == String {
 
     /// Where something stands in a JSON document: member names joined by dots.
     static let members = ValueFormat(
+        "member names joined by dots",
         parse: { text throws(Mistake) in
             let names = text.split(separator: ".", omittingEmptySubsequences: false)
             guard names.allSatisfy({ !$0.isEmpty }), Printable.escaped(text) == text else {
@@ -74,7 +80,7 @@ extension ValueFormat where Value == String {
 
 extension ValueFormat where Value == PathPattern {
     /// The paths that a route serves.
-    static let pattern = ValueFormat { text throws(Mistake) in
+    static let pattern = ValueFormat("path pattern") { text throws(Mistake) in
         do throws(PathPatternError) {
             return try PathPattern(text)
         } catch {

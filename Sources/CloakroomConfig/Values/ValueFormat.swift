@@ -1,12 +1,16 @@
 /// How a kind of value is written: from text, and back into its shortest form.
 struct ValueFormat<Value>: Sendable {
+    /// What is expected, in words that stand in the reference: `whole number, 1 to 100`.
+    let expectation: String
     let parse: @Sendable (String) throws(Mistake) -> Value
     let render: @Sendable (Value) -> String
 
     init(
+        _ expectation: String,
         parse: @escaping @Sendable (String) throws(Mistake) -> Value,
         render: @escaping @Sendable (Value) -> String = { String(describing: $0) }
     ) {
+        self.expectation = expectation
         self.parse = parse
         self.render = render
     }
@@ -15,7 +19,7 @@ struct ValueFormat<Value>: Sendable {
 extension ValueFormat where Value == Int {
     /// A whole number in decimal digits.
     static func integer(_ range: ClosedRange<Int>) -> Self {
-        ValueFormat { text throws(Mistake) in
+        ValueFormat("whole number, \(range.lowerBound) to \(range.upperBound)") { text throws(Mistake) in
             guard isNumber(text), let number = Int(text) else {
                 throw Mistake(
                     "\(Printable.quoted(text)) is not a whole number",
@@ -37,7 +41,7 @@ extension ValueFormat where Value == Int {
 extension ValueFormat where Value == Double {
     /// A decimal fraction.
     static func fraction(_ range: ClosedRange<Double>) -> Self {
-        ValueFormat { text throws(Mistake) in
+        ValueFormat("decimal number, \(range.lowerBound) to \(range.upperBound)") { text throws(Mistake) in
             let isDecimal = text.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2e || $0 == 0x2d }
             guard isDecimal, let number = Double(text) else {
                 throw Mistake("\(Printable.quoted(text)) is not a decimal number", "write a number such as 0.25")
@@ -52,7 +56,7 @@ extension ValueFormat where Value == Double {
 
 extension ValueFormat where Value == Bool {
     /// `true` or `false`.
-    static let flag = ValueFormat { text throws(Mistake) in
+    static let flag = ValueFormat("`true` or `false`") { text throws(Mistake) in
         switch text {
         case "true", "True", "TRUE": return true
         case "false", "False", "FALSE": return false
@@ -66,6 +70,7 @@ extension ValueFormat where Value: RawRepresentable<String> & CaseIterable & Sen
     static func choice() -> Self {
         let choices = Array(Value.allCases)
         return ValueFormat(
+            choices.map { "`\($0.rawValue)`" }.joined(separator: ", "),
             parse: { text throws(Mistake) in
                 guard let value = choices.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {
                     throw Mistake(

@@ -1,4 +1,5 @@
 import CloakroomCore
+import Tracing
 
 extension AccountEndpoints {
     /// Exchanges credentials for a session.
@@ -6,12 +7,21 @@ extension AccountEndpoints {
     /// Every sign-in makes a new ticket. The session whose ticket came with the request ends once there is the new one,
     /// so that a sign-in that fails leaves everything as it was.
     func signIn(_ request: OwnRequest) async -> OwnResponse {
-        let start = ContinuousClock.now
-        switch await verdict(on: request, since: start) {
-        case .refused(let response): return response
-        case .accepted(let signedIn, let accountHash):
-            return await establish(signedIn, accountHash: accountHash, since: start, for: request.withoutCredentials)
+        await spans.within("sign_in") { span in
+            let start = Beginning(span: span)
+            switch await verdict(on: request, since: start) {
+            case .refused(let response): return response
+            case .accepted(let signedIn, let accountHash):
+                return await establish(
+                    signedIn, accountHash: accountHash, since: start, for: request.withoutCredentials)
+            }
         }
+    }
+
+    /// When an attempt began, and its span if it has one.
+    private struct Beginning {
+        let time = ContinuousClock.now
+        let span: (any Span)?
     }
 
     /// What came of the credentials.
@@ -22,7 +32,7 @@ extension AccountEndpoints {
 
     /// Reads the credentials, sees whether they may be tried now, and has the upstream judge them. They are gone when it
     /// returns.
-    private func verdict(on request: OwnRequest, since start: ContinuousClock.Instant) async -> Verdict {
+    private func verdict(on request: OwnRequest, since start: Beginning) async -> Verdict {
         let credentials: Credentials
         do {
             credentials = try SignInInput.read(request)
@@ -48,18 +58,20 @@ extension AccountEndpoints {
         }
         do {
             let signedIn = try await client.signIn(credentials, traceparent: request.traceparent, now: request.wallTime)
-            await attempt?.succeeded(now: request.now + (ContinuousClock.now - start))
+            await attempt?.succeeded(now: request.now + (ContinuousClock.now - start.time))
             return .accepted(signedIn, accountHash: accountHash)
         } catch {
             // Only a verdict counts: people do not wait because the upstream was away.
-            if error.kind != .rejected { await attempt?.takeBack(now: request.now + (ContinuousClock.now - start)) }
+            if error.kind != .rejected {
+                await attempt?.takeBack(now: request.now + (ContinuousClock.now - start.time))
+            }
             note(error.kind == .rejected ? .rejected : .upstreamError, accountHash: accountHash, since: start, request)
             return .refused(upstreamFailure(error))
         }
     }
 
     private func establish(
-        _ signedIn: SignedIn, accountHash: UInt64, since start: ContinuousClock.Instant, for request: OwnRequest
+        _ signedIn: SignedIn, accountHash: UInt64, since start: Beginning, for request: OwnRequest
     ) async -> OwnResponse {
         do throws(SessionStoreError) {
             let (ticket, session, replaced) = try await exchange(signedIn, for: request)
@@ -125,11 +137,12 @@ extension AccountEndpoints {
     }
 
     private func note(
-        _ outcome: AccountEvent.SignInOutcome, accountHash: UInt64?, since start: ContinuousClock.Instant,
+        _ outcome: AccountEvent.SignInOutcome, accountHash: UInt64?, since start: Beginning,
         _ request: OwnRequest
     ) {
+        start.span?.note(outcome: outcome.rawValue, isError: outcome == .upstreamError || outcome == .storeError)
         observer.accountEvent(
-            .signIn(outcome: outcome, accountHash: accountHash, duration: ContinuousClock.now - start),
+            .signIn(outcome: outcome, accountHash: accountHash, duration: ContinuousClock.now - start.time),
             from: request.origin)
     }
 }

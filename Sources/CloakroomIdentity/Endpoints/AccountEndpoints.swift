@@ -1,4 +1,5 @@
 public import CloakroomCore
+public import Tracing
 
 /// Signs people in and out, tells them who they are and where else they are signed in: the gateway's own endpoints.
 ///
@@ -20,12 +21,16 @@ public struct AccountEndpoints: OwnEndpoints {
     let hashes: AccountHashes
     /// `nil` where the plan throttles nothing.
     let throttle: ThrottledAttempts?
+    let spans: ChildSpans
 
     /// Makes the endpoints.
-    /// - Parameter hashes: What accounts are called in logs and counted by.
+    /// - Parameters:
+    ///   - hashes: What accounts are called in logs and counted by.
+    ///   - tracer: Makes the spans `sign_in` and `sign_out` for requests that are sampled: below
+    ///     ``ServiceContext/current``.
     public init(
         store: any SessionStore, client: any TokenClient, observer: any AccountObserver, session: SessionPlan,
-        accounts: AccountsPlan, accounts hashes: AccountHashes
+        accounts: AccountsPlan, accounts hashes: AccountHashes, tracer: (any Tracer)? = nil
     ) {
         self.store = store
         self.client = client
@@ -35,6 +40,7 @@ public struct AccountEndpoints: OwnEndpoints {
         self.hashes = hashes
         throttle = accounts.isThrottled ? ThrottledAttempts(store: store, key: hashes.newest) : nil
         cookie = SessionCookie(session.cookie)
+        spans = ChildSpans(tracer)
     }
 
     /// Answers one request, after the calls to store and upstream that it takes.
@@ -87,18 +93,27 @@ public struct AccountEndpoints: OwnEndpoints {
     /// Without a session the answer is the same. Whoever asks is signed out afterwards, which is what they wanted, and a
     /// request that is sent again because its answer was lost is no error.
     func signOut(_ request: OwnRequest) async -> OwnResponse {
-        if let ticket = request.ticket {
-            do {
+        guard let ticket = request.ticket else { return signedOut }
+        return await spans.within("sign_out") { span in
+            do throws(SessionStoreError) {
                 if let ended = try await store.end(ticket, reason: .signedOut, now: request.now) {
                     observer.accountEvent(.signOut(ended.id), from: request.origin)
-                    await revoke(ended, for: request)
+                    let isRevoked = await revoke(ended, for: request)
+                    span?.note(outcome: isRevoked ? "success" : "revoke_failed", isError: !isRevoked)
+                } else {
+                    span?.note(outcome: "no_session", isError: false)
                 }
+                return signedOut
             } catch {
+                span?.note(outcome: "store_error", isError: true)
                 // The session goes on, so its cookie stays: with it the sign-out can be tried again.
                 return storeFailure(error)
             }
         }
-        return OwnResponse(
+    }
+
+    private var signedOut: OwnResponse {
+        OwnResponse(
             status: 204,
             fields: [
                 OwnResponse.Field("Set-Cookie", cookie.clearing),
@@ -107,11 +122,15 @@ public struct AccountEndpoints: OwnEndpoints {
     }
 
     /// Makes a session's tokens void at the upstream, as well as that can be done.
-    func revoke(_ session: Session, for request: OwnRequest) async {
+    /// - Returns: Whether it could be.
+    @discardableResult
+    func revoke(_ session: Session, for request: OwnRequest) async -> Bool {
         do {
             try await client.revoke(session.tokens, traceparent: request.traceparent)
+            return true
         } catch {
             observer.accountEvent(.revokeFailed(session.id), from: request.origin)
+            return false
         }
     }
 

@@ -1,5 +1,6 @@
 import CloakroomCore
 import Synchronization
+import Tracing
 
 extension SessionRenewer {
     /// Carries a flight out in a task of its own.
@@ -43,12 +44,17 @@ private struct FlightCrew: Sendable {
     private var isStopping: Bool { renewer.register.withLock { $0.isStopping } }
 
     func fly(_ session: Session) async {
+        await renewer.spans.within("refresh") { span in await fly(session, span) }
+    }
+
+    private func fly(_ session: Session, _ span: (any Span)?) async {
         let (result, lease) = await withTaskGroup { group in
             group.addTask { await expireWaiters() }
             let end = await toTheEnd(session)
             group.cancelAll()
             return end
         }
+        span?.note(outcome: result.name, isError: result.isFailure)
         deal(with: result)
         if case .renewed(let session) = result, let lease { await renewUser(session, under: lease) }
         if let lease { await store.release(lease, of: key) }
@@ -165,5 +171,27 @@ private struct FlightCrew: Sendable {
         else { return }
         _ = try? await store.save(
             SessionRenewal(userJSON: json), ticket: ticket, over: session, under: lease, now: now)
+    }
+}
+
+extension RenewalFlight.Result {
+    /// What spans call it.
+    fileprivate var name: String {
+        switch self {
+        case .renewed: "success"
+        case .coalesced: "coalesced"
+        case .rejected: "rejected"
+        case .ended: "session_ended"
+        case .unavailable, .storeUnavailable: "transient"
+        case .leaseTimeout: "lease_timeout"
+        }
+    }
+
+    /// Whether something was not there that should be. A refusal is an answer.
+    fileprivate var isFailure: Bool {
+        switch self {
+        case .renewed, .coalesced, .rejected, .ended: false
+        case .unavailable, .storeUnavailable, .leaseTimeout: true
+        }
     }
 }

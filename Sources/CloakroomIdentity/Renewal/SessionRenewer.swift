@@ -1,5 +1,6 @@
 public import CloakroomCore
 import Synchronization
+public import Tracing
 
 /// Renews the tokens of sessions at the upstream that signs people in: one renewal at a time for a session in this
 /// process, and by the store's leases one on all replicas.
@@ -18,6 +19,7 @@ public final class SessionRenewer: SessionRenewing, CustomStringConvertible, Cus
     let flightClock: @Sendable () -> Timestamp
     let sleep: @Sendable (Duration) async throws -> Void
     let register: Mutex<RenewalRegister>
+    let spans: ChildSpans
     private let canRenew: Bool
     private let nextWaiter = Atomic<UInt64>(0)
 
@@ -26,11 +28,13 @@ public final class SessionRenewer: SessionRenewing, CustomStringConvertible, Cus
     ///   - canRenew: Whether the upstream has a call to renew tokens with: ``UpstreamTokenClient/canRenew``.
     ///   - clock: What time it is: by it tokens are judged.
     ///   - flightClock: A time that never goes back: by it leases are judged. Default: `clock`.
+    ///   - tracer: Makes a span `refresh` for a renewal that began with a request that is sampled: below
+    ///     ``ServiceContext/current``. Those that wait for it have no part in it.
     ///   - sleep: Lets a time pass; throws when its task is cancelled.
     public init(
         store: any SessionStore, client: any TokenClient, observer: any AccountObserver, canRenew: Bool,
         limits: RenewalLimits, bounds: RenewalBounds = RenewalBounds(), clock: @escaping @Sendable () -> Timestamp,
-        flightClock: (@Sendable () -> Timestamp)? = nil,
+        flightClock: (@Sendable () -> Timestamp)? = nil, tracer: (any Tracer)? = nil,
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
     ) {
         self.store = store
@@ -41,6 +45,7 @@ public final class SessionRenewer: SessionRenewing, CustomStringConvertible, Cus
         self.clock = clock
         self.flightClock = flightClock ?? clock
         self.sleep = sleep
+        spans = ChildSpans(tracer)
         register = Mutex(RenewalRegister(bounds))
     }
 

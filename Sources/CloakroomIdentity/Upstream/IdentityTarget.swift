@@ -13,6 +13,9 @@ struct IdentityTarget: Sendable {
     private let freshClient: HTTPClient
     /// The value of `Host`.
     let host: String
+    /// What spans say of where it is.
+    let serverAddress: String
+    let serverPort: Int?
     /// What comes before the path.
     private let origin: String
 
@@ -23,6 +26,8 @@ struct IdentityTarget: Sendable {
     ) {
         var configuration = configuration
         host = target.hostField
+        serverAddress = target.serverAddress
+        serverPort = target.serverPort
         switch target.address {
         case .unixSocket(let path):
             let url = URL(httpURLWithSocketPath: path, uri: "/")?.absoluteString ?? ""

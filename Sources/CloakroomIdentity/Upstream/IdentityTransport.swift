@@ -23,6 +23,7 @@ struct IdentityTransport: Sendable {
     static let bodyLimit = 65_536
 
     let targets: [IdentityTarget]
+    let spans: ChildSpans
 
     /// Sends a call and reads the answer.
     /// - Parameter timeout: For all of it: every target that is tried, the head and the last byte of the body.
@@ -48,9 +49,10 @@ struct IdentityTransport: Sendable {
     /// over: one that broke off may have acted on the call.
     private func sendToFirstReachable(_ call: IdentityCall, timeout: Duration) async throws -> Answer {
         var failure = IdentityTransportError.unreachable
+        var attempts = 0
         for target in targets {
             do {
-                return try await sendOnLiveConnection(call, to: target, timeout: timeout)
+                return try await sendOnLiveConnection(call, to: target, timeout: timeout, attempts: &attempts)
             } catch let error where Self.refusedConnection(error) || Self.refusedTLS(error) {
                 failure = .unreachable
             } catch let error as HTTPClientError where error == .connectTimeout || error == .tlsHandshakeTimeout {
@@ -63,12 +65,32 @@ struct IdentityTransport: Sendable {
     /// A pooled connection may have been closed by the other side just now. That is worth a second attempt, unless the
     /// call does harm when it comes twice: whether the first one arrived cannot be told.
     private func sendOnLiveConnection(
-        _ call: IdentityCall, to target: IdentityTarget, timeout: Duration
+        _ call: IdentityCall, to target: IdentityTarget, timeout: Duration, attempts: inout Int
     ) async throws -> Answer {
         do {
-            return try await sendOnce(call, to: target, timeout: timeout)
+            return try await sendTraced(call, to: target, timeout: timeout, attempts: &attempts)
         } catch let error where call.isRepeatable && Self.brokeOff(error) {
-            return try await sendOnce(call, to: target, timeout: timeout)
+            return try await sendTraced(call, to: target, timeout: timeout, attempts: &attempts)
+        }
+    }
+
+    /// Sends a call once, inside a span of its own if the request that it is for is sampled.
+    /// - Parameter attempts: How many there were before this one.
+    private func sendTraced(
+        _ call: IdentityCall, to target: IdentityTarget, timeout: Duration, attempts: inout Int
+    ) async throws -> Answer {
+        let span = spans.startCall(call, to: target, resends: attempts)
+        attempts += 1
+        var request = call.request(to: target)
+        span?.inject(into: &request.headers)
+        do {
+            let answer = try await sendOnce(request, with: target.client(for: call), timeout: timeout)
+            span?.end(status: answer.status)
+            return answer
+        } catch {
+            // Nothing but the end of the time cancels a call.
+            span?.end(failure: Task.isCancelled ? .timedOut : IdentityTransportError(error))
+            throw error
         }
     }
 
@@ -100,9 +122,10 @@ struct IdentityTransport: Sendable {
         }
     }
 
-    private func sendOnce(_ call: IdentityCall, to target: IdentityTarget, timeout: Duration) async throws -> Answer {
-        let response = try await target.client(for: call).execute(
-            call.request(to: target), timeout: TimeAmount(timeout))
+    private func sendOnce(
+        _ request: HTTPClientRequest, with client: HTTPClient, timeout: Duration
+    ) async throws -> Answer {
+        let response = try await client.execute(request, timeout: TimeAmount(timeout))
         let status = Int(response.status.code)
         // The body of a failure may be anything and is not looked at.
         guard (200...299).contains(status) else { return Answer(status: status, body: []) }

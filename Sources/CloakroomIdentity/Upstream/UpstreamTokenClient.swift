@@ -2,6 +2,7 @@ import AsyncHTTPClient
 public import CloakroomCore
 public import NIOCore
 public import NIOSSL
+public import Tracing
 
 /// Deals in tokens with one upstream over HTTP/1.1.
 ///
@@ -22,9 +23,11 @@ public final class UpstreamTokenClient: TokenClient {
     ///   - upstream: The upstream that signs people in; calls that it has no plan for are not made.
     ///   - timeouts: ``TimeoutsPlan/identity`` bounds each call, ``TimeoutsPlan/connect`` each connection.
     ///   - tls: Trust roots and certificate for `https` targets: what ``UpstreamPlan/tls`` says, read from its files.
+    ///   - tracer: Makes a span for each call that is made for a sampled request: below ``ServiceContext/current``, and
+    ///     its context goes to the upstream instead of the one that is given with the call.
     public init(
         _ upstream: UpstreamPlan, timeouts: TimeoutsPlan, eventLoopGroup: any EventLoopGroup,
-        tls: TLSConfiguration = .makeClientConfiguration()
+        tls: TLSConfiguration = .makeClientConfiguration(), tracer: (any Tracer)? = nil
     ) {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         // Its spans would record whole URLs and carry a second trace context.
@@ -41,7 +44,7 @@ public final class UpstreamTokenClient: TokenClient {
         let targets = upstream.targets.map {
             IdentityTarget($0, tls: upstream.tls, configuration: configuration, eventLoopGroup: eventLoopGroup)
         }
-        transport = IdentityTransport(targets: targets)
+        transport = IdentityTransport(targets: targets, spans: ChildSpans(tracer))
     }
 
     /// Closes the connections. Calls that are under way fail, and so do all after it.

@@ -21,7 +21,7 @@ extension Exchange {
         if framing == .none {
             requestEnd()
         } else {
-            downstream?.setDeadline(now &+ context.timeouts.bodyIdle)
+            downstream?.setDeadline(now &+ generation.timeouts.bodyIdle)
             if marks.expectation == .continue { downstream?.writeContinue() }
         }
     }
@@ -39,7 +39,7 @@ extension Exchange {
             body: Secret(bytes: Array(collected.readableBytesView)), traceparent: trace.outgoing?.traceparentText,
             now: context.sessionTime(at: startedAt), wallTime: context.timestamp(at: startedAt),
             origin: RequestOrigin(peer: clientAddress, requestID: "\(record.requestID)"))
-        let endpoints = context.tables.ownEndpoints
+        let endpoints = generation.tables.ownEndpoints
         ColdPathBridge.run(self, on: context.eventLoop) {
             await endpoints.answer(request)
         } resume: { exchange, response in
@@ -51,7 +51,7 @@ extension Exchange {
     func loadSession(_ ticket: SessionTicket, route: Int, now: UInt64) {
         machine.park()
         downstream?.setDeadline(.max)
-        let store = context.tables.sessions
+        let store = generation.tables.sessions
         let timestamp = context.sessionTime(at: now)
         ColdPathBridge.run(self, on: context.eventLoop) { () -> Result<SessionLookup, SessionStoreError> in
             do throws(SessionStoreError) {
@@ -67,7 +67,7 @@ extension Exchange {
     private func loaded(_ result: Result<SessionLookup, SessionStoreError>, route index: Int) {
         guard machine.resume() == .proceed else { return }
         let now = context.beginEvent()
-        let entry = context.tables.routes[index]
+        let entry = generation.tables.routes[index]
         let decision: AuthDecision? =
             switch result {
             case .success(let lookup):
@@ -113,7 +113,7 @@ extension Exchange {
     /// Who asks, where a peer that is believed says that it asks for somebody.
     private var clientAddress: String {
         guard peer.isTrusted else { return peer.address }
-        return ClientAddress.find(head, peer: peer.address, trusted: context.tables.plan.trustedPeers)
+        return ClientAddress.find(head, peer: peer.address, trusted: generation.tables.plan.trustedPeers)
     }
 
     /// What stands behind the last slash of the path.

@@ -20,7 +20,7 @@ extension Exchange {
     func renew(_ session: Session, ticket: SessionTicket, route: Int, cause: RenewalCause) {
         if cause == .expiry { machine.park() }
         downstream?.setDeadline(.max)
-        let renewer = context.tables.renewer
+        let renewer = generation.tables.renewer
         let traceparent = trace.outgoing?.traceparentText
         ColdPathBridge.run(self, on: context.eventLoop) {
             await renewer.renew(session, ticket: ticket, cause: cause, traceparent: traceparent)
@@ -32,7 +32,7 @@ extension Exchange {
     private func renewed(_ outcome: RenewalOutcome, route index: Int, isReplay: Bool) {
         guard machine.resume() == .proceed else { return }
         let now = context.beginEvent()
-        let entry = context.tables.routes[index]
+        let entry = generation.tables.routes[index]
         switch outcome {
         case .live(let session):
             let permit = AuthDecision.permit(entry.access, at: index, renewed: session)
@@ -46,7 +46,7 @@ extension Exchange {
             }
             record.decision = .unauthenticated
             // Nobody else clears this one: its ticket is dead for good, and only now did that come to light.
-            let lines = reason == .refreshRejected ? context.tables.cookieClearingLine : []
+            let lines = reason == .refreshRejected ? generation.tables.cookieClearingLine : []
             answer(entry.unauthorized[reason], moreFieldLines: lines, now: now)
         case .unavailable(let status, let retryAfter):
             record.errorType = status == 504 ? .upstreamTimeout : .upstreamUnreachable
@@ -66,13 +66,13 @@ extension Exchange {
         // A token that has come to its end meanwhile was refused for that: where tokens live for seconds and the upstream
         // is slow, it may happen twice.
         let hasEnded = session.renewal.need(at: context.timestamp(at: context.now)) == .now
-        guard refusals == 1 || (refusals <= Self.mostReplays && hasEnded), context.tables.renewer.mayHelp(session)
+        guard refusals == 1 || (refusals <= Self.mostReplays && hasEnded), generation.tables.renewer.mayHelp(session)
         else {
             return false
         }
         guard framing == .none || keepsBody, machine.tokenRefused() else {
             // This request is lost; the next one need not be.
-            let renewer = context.tables.renewer
+            let renewer = generation.tables.renewer
             ColdPathBridge.run(self, on: context.eventLoop) {
                 _ = await renewer.renew(session, ticket: ticket, cause: .refusal, traceparent: nil)
             } resume: { _, _ in

@@ -46,7 +46,7 @@ final class ProtocolSelector: ChannelInboundHandler, RemovableChannelHandler, Lo
         isBegun = true
         let context = client.context
         // A handshake is due at once; the first request of a connection in clear may take its time.
-        deadline = context.beginEvent() &+ (client.isTLS ? context.timeouts.header : context.timeouts.keepAlive)
+        deadline = context.beginEvent() &+ (client.isTLS ? context.generation.timeouts.header : context.generation.timeouts.keepAlive)
         context.add(self)
         // It was accepted just before the gateway was told to stop.
         if context.isDraining { closeNow() }
@@ -77,7 +77,7 @@ final class ProtocolSelector: ChannelInboundHandler, RemovableChannelHandler, Lo
             return select(isHTTP2: false)
         }
         if count == Self.preface.count { return select(isHTTP2: true) }
-        deadline = min(deadline, now &+ client.context.timeouts.header)
+        deadline = min(deadline, now &+ client.context.generation.timeouts.header)
     }
 
     func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {

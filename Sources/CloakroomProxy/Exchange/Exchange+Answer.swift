@@ -31,7 +31,7 @@ extension Exchange {
         let isToHead = record.method == .head
         record.bytesSent = isToHead ? 0 : UInt64(body.count)
         var fieldLines = fieldLines
-        if let lines = context.tables.cors.answerLines(crossOrigin) { fieldLines += lines }
+        if let lines = generation.tables.cors.answerLines(crossOrigin) { fieldLines += lines }
         downstream.writeOwn(
             OwnAnswer(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date(at: now)))
         downstream.flush()

@@ -8,7 +8,7 @@ extension Exchange {
     /// Whether a request that a cookie vouches for comes from another site. Asked before the session is looked up: such a
     /// request is no use of it.
     var isFromAnotherSite: Bool {
-        let policy = context.tables.crossSite
+        let policy = generation.tables.crossSite
         let kind = crossSiteKind
         guard kind != .safe || policy.judgesSafe else { return false }
         return policy.refuses(
@@ -35,10 +35,10 @@ extension Exchange {
     /// Takes down who asks, for the answer.
     /// - Returns: The answer itself, if the request is a browser's question whether a page may ask.
     func settleCORS(_ span: Span<UInt8>) -> Disposition? {
-        let cors = context.tables.cors
+        let cors = generation.tables.cors
         crossOrigin = cors.standing(of: head, marks: marks)
         guard record.method == .options, let asked = cors.preflight(head, marks: marks) else { return nil }
-        let table = context.tables.routeTable
+        let table = generation.tables.routeTable
         // No method is the empty one, so the table tells which ones the path has.
         guard case .methodNotAllowed(let methods) = match(table, method: span.extracting(0..<0), span) else {
             return nil
@@ -46,7 +46,7 @@ extension Exchange {
         // It counts for the route that it asks about.
         switch match(table, method: span.extracting(asked.start..<asked.end), span) {
         case .route(let index): record.routeIndex = index
-        case .own: record.routeIndex = context.tables.routes.count
+        case .own: record.routeIndex = generation.tables.routes.count
         case .notFound, .methodNotAllowed: break
         }
         let lines = cors.preflightLines(crossOrigin, head, methods: methods)

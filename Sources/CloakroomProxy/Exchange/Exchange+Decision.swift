@@ -20,7 +20,7 @@ extension Exchange {
 
     /// Asks the pure types, in the order of the request path: target, host, route, session, decision, fields.
     func decide(now: UInt64) -> Disposition {
-        let tables = context.tables
+        let tables = generation.tables
         trace = ExchangeTrace()
         target = .empty
         marks = RequestHeaderPolicy.Marks()
@@ -78,7 +78,7 @@ extension Exchange {
     }
 
     private func decide(route index: Int, now: UInt64) -> Disposition {
-        let tables = context.tables
+        let tables = generation.tables
         record.routeIndex = index
         let entry = tables.routes[index]
         if marks.hasOurCookie, entry.access.usesSession, isFromAnotherSite {
@@ -91,12 +91,12 @@ extension Exchange {
 
     /// What a decision about a route's request comes to.
     func disposition(of decision: AuthDecision, route index: Int) -> Disposition {
-        let entry = context.tables.routes[index]
+        let entry = generation.tables.routes[index]
         switch decision {
         case .forward(let permit):
             return .forward(permit)
         case .forwardAndRenew(let permit, let session):
-            if let ticket { context.tables.renewer.renewSoon(session, ticket: ticket) }
+            if let ticket { generation.tables.renewer.renewSoon(session, ticket: ticket) }
             return .forward(permit)
         case .renew(let session):
             guard let ticket else {
@@ -137,7 +137,7 @@ extension Exchange {
             hashedTicket = ticket
             sessionKey = nil
         }
-        return context.tables.sessions.find(
+        return generation.tables.sessions.find(
             ticket, key: &sessionKey, now: context.sessionTime(at: now), slides: true)
     }
 

@@ -17,12 +17,11 @@ extension Exchange {
         endTrace(record)
         let bytes = head.bytes
         let span = bytes.readableBytesUInt8Span
-        // Of an absolute target the path alone.
-        let isAbsolute = target.authority != nil && !target.isPathRewritten && head.target.count > target.path.start
-        let pathStart = head.target.start + (isAbsolute ? target.path.start : 0)
-        context.telemetry.exchangeFinished(
+        let path = receivedTarget
+        generation.telemetry.exchangeFinished(
             record, method: span.extracting(head.method.start..<head.method.end),
-            path: span.extracting(pathStart..<head.target.end))
+            path: span.extracting(path.start..<path.end))
+        generation.leave()
         forgetHead()
         permit = nil
         pool = nil
@@ -34,6 +33,13 @@ extension Exchange {
         refusals = 0
     }
 
+    /// Where path and query stand in the head; of an absolute target without what comes before.
+    var receivedTarget: ByteRange {
+        let isAbsolute = target.authority != nil && !target.isPathRewritten && head.target.count > target.path.start
+        let start = head.target.start + (isAbsolute ? target.path.start : 0)
+        return ByteRange(start: start, count: head.target.end - start)
+    }
+
     /// Lets go of the head's bytes, and of the places in them: a head that was refused half-way has some already.
     func forgetHead() {
         head.reset()
@@ -42,6 +48,7 @@ extension Exchange {
     }
 
     func beginRecord(now: UInt64) {
+        enterGeneration()
         record = ExchangeRecord()
         crossOrigin = .silent
         let bytes = head.bytes
@@ -53,6 +60,6 @@ extension Exchange {
         record.requestID = Identifier128(high: context.random(), low: context.random())
         record.peerAddress = peer.address
         record.tlsVersion = peer.tlsVersion
-        context.telemetry.exchangeStarted(scheme: record.scheme, method: record.method)
+        generation.telemetry.exchangeStarted(scheme: record.scheme, method: record.method)
     }
 }

@@ -31,10 +31,10 @@ extension Exchange {
     /// Decides whether the request is sampled, and begins its server span if so. Otherwise the context is carried on,
     /// and nothing else is done.
     func beginTrace() {
-        let child = context.tables.telemetry.tracer.childContext(of: trace.incoming)
+        let child = generation.tables.telemetry.tracer.childContext(of: trace.incoming)
         trace.outgoing = child
         record.traceID = child.traceID
-        guard child.isSampled, let tracer = context.tables.tracer else { return }
+        guard child.isSampled, let tracer = generation.tables.tracer else { return }
         // What was decided goes in as the parent: a root without a span id of its own.
         var serviceContext = ServiceContext.topLevel
         serviceContext.traceContext =
@@ -43,27 +43,48 @@ extension Exchange {
             "\(record.method.label) \(routeName)", context: serviceContext, ofKind: .server)
         span.attributes["http.request.method"] = "\(record.method.label)"
         if let pattern = routePattern { span.attributes["http.route"] = pattern }
+        span.attributes["url.path"] = receivedPath
         span.attributes["url.scheme"] = "\(record.scheme.label)"
         span.attributes["network.protocol.version"] = "\(record.protocolVersion.label)"
         span.attributes["client.address"] = record.peerAddress
+        if let stranger = strangersContext {
+            var linked = ServiceContext.topLevel
+            linked.traceContext = stranger
+            span.addLink(SpanLink(context: linked, attributes: [:]))
+        }
         trace.server = span
         carryOn(span)
     }
 
+    /// What somebody sent whose trace is not continued. Whoever has that trace finds this one by it.
+    private var strangersContext: TraceContext? {
+        guard !peer.isTrusted, let range = TraceFields.read(head).parent else { return nil }
+        let bytes = head.bytes
+        let span = bytes.readableBytesUInt8Span
+        return TraceContext(traceparent: span.extracting(range.start..<range.end))
+    }
+
+    /// The path as the client wrote it, without its query, which may hold secrets; cut where it is very long.
+    private var receivedPath: String {
+        let range = receivedTarget
+        let path = head.bytes.getBytes(at: head.bytes.readerIndex + range.start, length: range.count) ?? []
+        return String(decoding: path.prefix { $0 != UInt8(ascii: "?") }.prefix(1_024), as: UTF8.self)
+    }
+
     private var routeName: String {
-        let names = context.telemetry.routes
+        let names = generation.telemetry.routes
         return names.indices.contains(record.routeIndex) ? names[record.routeIndex] : LoopTelemetry.unmatchedRoute
     }
 
     private var routePattern: String? {
-        let routes = context.tables.routes
+        let routes = generation.tables.routes
         guard routes.indices.contains(record.routeIndex) else { return nil }
         return routes[record.routeIndex].route.pattern.description
     }
 
     /// Begins the client span of one attempt.
     func beginAttempt(_ upstream: UpstreamEntry, _ connection: UpstreamConnection, now: UInt64) {
-        guard let server = trace.server, let tracer = context.tables.tracer else { return }
+        guard let server = trace.server, let tracer = generation.tables.tracer else { return }
         let span = tracer.startAnySpan(
             "\(record.method.label)", context: server.context, ofKind: .client)
         let target = upstream.plan.targets[connection.targetIndex]
@@ -93,6 +114,7 @@ extension Exchange {
     func endRefusedAttempt() {
         guard let span = trace.client else { return }
         span.attributes["http.response.status_code"] = Int64(401)
+        span.attributes["error.type"] = "401"
         span.setStatus(SpanStatus(code: .error))
         span.end()
         trace.client = nil
@@ -103,12 +125,21 @@ extension Exchange {
         if let span = trace.client {
             let status = record.upstreamStatus ?? record.status
             if status > 0 { span.attributes["http.response.status_code"] = Int64(status) }
+            if let error = record.errorType, status == 0 {
+                span.attributes["error.type"] = "\(error.label)"
+            } else if status >= 400 {
+                span.attributes["error.type"] = "\(status)"
+            }
             if status == 0 || status >= 400 { span.setStatus(SpanStatus(code: .error)) }
             span.end()
         }
         if let span = trace.server {
             span.attributes["http.response.status_code"] = Int64(record.status)
-            if let error = record.errorType { span.attributes["error.type"] = "\(error.label)" }
+            if let error = record.errorType {
+                span.attributes["error.type"] = "\(error.label)"
+            } else if record.status >= 500 {
+                span.attributes["error.type"] = "\(record.status)"
+            }
             // A client's mistake is no error of the server's.
             if record.status >= 500 || record.status == 0 { span.setStatus(SpanStatus(code: .error)) }
             span.end()

@@ -83,7 +83,7 @@ extension Exchange {
     /// Something was said just now.
     func watchSilence() {
         let now = context.now
-        let deadline = now &+ context.timeouts.tunnelIdle
+        let deadline = now &+ generation.timeouts.tunnelIdle
         // However much is said, the session is looked at in time.
         if silenceDeadline == nil { sessionDeadline = now &+ Self.sessionInterval }
         silenceDeadline = deadline
@@ -117,7 +117,7 @@ extension Exchange {
     private func hasSessionEnded(at now: UInt64) -> Bool {
         guard let ticket else { return true }
         // What the client says through a tunnel is use of its session.
-        let lookup = context.tables.sessions.find(
+        let lookup = generation.tables.sessions.find(
             ticket, key: &sessionKey, now: context.sessionTime(at: now), slides: hasClientBytes)
         hasClientBytes = false
         switch lookup {
@@ -135,7 +135,7 @@ extension Exchange {
     private func loadTunnelSession(_ ticket: SessionTicket, now: UInt64) {
         guard !isSessionLoading else { return }
         isSessionLoading = true
-        let store = context.tables.sessions
+        let store = generation.tables.sessions
         let timestamp = context.sessionTime(at: now)
         let begun = startedAt
         ColdPathBridge.run(self, on: context.eventLoop) { () -> Bool in

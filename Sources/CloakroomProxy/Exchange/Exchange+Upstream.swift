@@ -7,7 +7,7 @@ import NIOCore
 extension Exchange {
     /// The request may go to the upstream.
     func forward(_ permit: UpstreamPermit, now: UInt64) {
-        let route = context.tables.routes[permit.route]
+        let route = generation.tables.routes[permit.route]
         guard marks.expectation != .unknown else { return answer(route.problem(.expectationFailed), now: now) }
         guard settleTunnel(route) else { return answer(route.problem(.notImplemented), now: now) }
         self.permit = permit
@@ -17,7 +17,7 @@ extension Exchange {
             record.errorType = .bodyTooLarge
             return answer(route.problem(.contentTooLarge), now: now)
         }
-        pool = context.pools[route.route.upstream]
+        pool = generation.pools[route.route.upstream]
         keepsBody = isBodySmall && permit.bearerSession != nil
         machine.forward(hasBody: framing != .none)
         lease(isFresh: false, now: now)
@@ -39,7 +39,7 @@ extension Exchange {
             return
         }
         upstream = connection
-        let entry = context.tables.upstreams[context.tables.routes[permit.route].route.upstream]
+        let entry = generation.tables.upstreams[generation.tables.routes[permit.route].route.upstream]
         record.upstreamIndex = entry.firstTarget + connection.targetIndex
         sentAt = context.now
         beginAttempt(entry, connection, now: sentAt)
@@ -91,7 +91,7 @@ extension Exchange {
             additions: ResponseAdditions(
                 date: marks.hasDate ? nil : context.date(at: sentAt),
                 isPrivate: hasBearer && !marks.hasCacheControl, variesByCookie: hasBearer && !marks.hasVary,
-                crossOriginLines: context.tables.cors.answerLines(crossOrigin)))
+                crossOriginLines: generation.tables.cors.answerLines(crossOrigin)))
         if marks.isEventStream {
             watchSilence()
         } else {
@@ -122,7 +122,7 @@ extension Exchange {
         guard machine.responseEnded(), let downstream else { return }
         // Only to a client that said it takes them (RFC 9110 §6.5.1); in HTTP/2 they always have a place.
         let areWanted = protocolVersion == .http2 || marks.acceptsTrailers
-        downstream.writeEnd(trailers: areWanted ? trailers.map { context.tables.trailerPolicy.kept($0) } : nil)
+        downstream.writeEnd(trailers: areWanted ? trailers.map { generation.tables.trailerPolicy.kept($0) } : nil)
         downstream.flush()
         finish(errorType: nil)
         downstream.exchangeFinished()
@@ -155,7 +155,7 @@ extension Exchange {
         case .answer:
             record.errorType = failure.label
             guard let permit else { return }
-            answer(failure.problem(for: context.tables.routes[permit.route]), now: now)
+            answer(failure.problem(for: generation.tables.routes[permit.route]), now: now)
         case .cut:
             // Broken in the same breath as it began: the client need not see any of it.
             guard failure.kind == .invalidResponse, let permit, downstream?.takeBack() == true else {
@@ -163,7 +163,7 @@ extension Exchange {
             }
             record.errorType = failure.label
             record.bytesSent = 0
-            answer(failure.problem(for: context.tables.routes[permit.route]), now: now)
+            answer(failure.problem(for: generation.tables.routes[permit.route]), now: now)
         case .nothing:
             break
         }

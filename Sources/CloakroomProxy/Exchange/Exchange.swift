@@ -10,6 +10,8 @@ import Tracing
 /// exchange object for all its requests, one after another.
 final class Exchange: Equatable {
     let context: LoopContext
+    /// What the exchange goes by, from its beginning to its end.
+    private(set) var generation: TableGeneration
     let peer: Peer
     /// The request's head. The client's side fills it in and then calls ``begin(_:now:)``.
     var head = RequestHead()
@@ -61,6 +63,7 @@ final class Exchange: Equatable {
 
     init(context: LoopContext, peer: Peer, downstream: any ExchangeDownstream) {
         self.context = context
+        generation = context.generation
         self.peer = peer
         self.downstream = downstream
     }
@@ -73,6 +76,13 @@ final class Exchange: Equatable {
     /// Whether the client's side may hand over more of the body now.
     var takesBody: Bool {
         machine.takesBody && (upstream?.isWritable ?? true)
+    }
+
+    /// A new exchange begins: it goes by what is in effect now.
+    func enterGeneration() {
+        // Mostly it is the same, and then there is nothing to count references for.
+        if generation !== context.generation { generation = context.generation }
+        generation.enter()
     }
 
     // MARK: - The request
@@ -176,7 +186,7 @@ final class Exchange: Equatable {
         switch machine.requestEnded() {
         case .finishRequest:
             if framing == .chunked {
-                let kept = trailers.map { context.tables.trailerPolicy.kept($0, connection: marks.connection) }
+                let kept = trailers.map { generation.tables.trailerPolicy.kept($0, connection: marks.connection) }
                 upstream?.writeFraming { ChunkEncoder.writeLastChunk(trailers: kept, into: &$0) }
             }
             upstream?.finishRequest()
@@ -272,20 +282,20 @@ final class Exchange: Equatable {
         cancelUpstream()
         record.errorType = .bodyTooLarge
         guard case .sent = machine.state, let permit else { return cut(.bodyTooLarge) }
-        answer(context.tables.routes[permit.route].problem(.contentTooLarge), now: context.now)
+        answer(generation.tables.routes[permit.route].problem(.contentTooLarge), now: context.now)
     }
 
     func expectResponse() {
         guard let permit else { return }
-        downstream?.setDeadline(sentAt &+ context.tables.routes[permit.route].responseHeadTimeout)
+        downstream?.setDeadline(sentAt &+ generation.tables.routes[permit.route].responseHeadTimeout)
     }
 
     var bodyIdle: UInt64 {
-        permit.map { context.tables.routes[$0.route].bodyIdleTimeout } ?? context.timeouts.bodyIdle
+        permit.map { generation.tables.routes[$0.route].bodyIdleTimeout } ?? generation.timeouts.bodyIdle
     }
 
     var bodyLimit: Int {
-        permit.map { context.tables.routes[$0.route].bodyLimit } ?? 0
+        permit.map { generation.tables.routes[$0.route].bodyLimit } ?? 0
     }
 
     /// Whether the request may be sent twice, and can be (RFC 9110 §9.2.2).

@@ -16,13 +16,22 @@ public final class GatewayServer: Service {
         public let isTLS: Bool
     }
 
+    /// What it started with. What can change is in ``standing``.
     private let tables: GatewayTables
     private let logger: Logger
     private let onListening: @Sendable ([BoundListener]) async -> Void
     private let phase = Mutex(Phase.starting)
+    private let standing = Mutex<Standing?>(nil)
 
     private enum Phase {
         case starting, listening, draining, stopped
+    }
+
+    /// What a reload changes.
+    private struct Standing {
+        var tables: GatewayTables
+        let loops: LoopContexts
+        let listeners: [Listener]
     }
 
     /// Makes a server.
@@ -39,6 +48,11 @@ public final class GatewayServer: Service {
     /// Whether it takes requests: all listeners stand, and it was not told to stop.
     public var isReady: Bool {
         phase.withLock { if case .listening = $0 { true } else { false } }
+    }
+
+    /// Whether it was told to stop and lets clients finish.
+    public var isDraining: Bool {
+        phase.withLock { if case .draining = $0 { true } else { false } }
     }
 
     /// Serves until graceful shutdown or cancellation.
@@ -71,6 +85,7 @@ public final class GatewayServer: Service {
         async let _: Void = CertificateReloader.watch(
             listeners.compactMap(\.namedTLS), registry: tables.telemetry.registry, logger: logger)
         async let _: Void = MemoryReturn.watch(limit)
+        standing.withLock { $0 = Standing(tables: tables, loops: loops, listeners: listeners) }
         phase.withLock { $0 = .listening }
         await onListening(
             zip(sockets, tables.plan.listeners).map { socket, listener in
@@ -131,6 +146,50 @@ public final class GatewayServer: Service {
                 "descriptors": "\(descriptors.total)",
             ])
         return possible
+    }
+}
+
+extension GatewayServer {
+    /// Goes over to other tables and certificates while connections go on: all of it or nothing. Requests under way
+    /// finish with what they began with.
+    ///
+    /// Listeners, the session store, limits on connections, the number of event loops and trusted peers stay what they
+    /// were at the start; whoever makes the tables sees to it that their plan says the same.
+    /// - Parameter onRetired: Is called once the last exchange with the old tables has ended.
+    /// - Throws: ``ListenerError`` if certificates cannot be used, or if the gateway does not listen (yet, or any more).
+    public func replace(
+        _ tables: GatewayTables, onRetired: @escaping @Sendable () -> Void = {}
+    ) async throws {
+        guard isReady, let standing = standing.withLock({ $0 }) else {
+            throw ListenerError(description: "the gateway is not listening (try again once it does)")
+        }
+        // First everything that can fail.
+        var commits: [@Sendable () -> Void] = []
+        for (listener, plan) in zip(standing.listeners, tables.plan.listeners) {
+            guard let tls = listener.namedTLS?.tls, let plan = plan.tls else { continue }
+            commits.append(try tls.prepare(plan))
+        }
+        for commit in commits { commit() }
+        self.standing.withLock { $0?.tables = tables }
+        try await standing.loops.replace(tables, onRetired: onRetired)
+    }
+
+    /// How the upstreams do, in the order of the configuration that is in effect.
+    public func upstreamStatus() -> [UpstreamStatus] {
+        let tables = standing.withLock { $0?.tables } ?? tables
+        return tables.upstreams.map(\.status)
+    }
+
+    /// The certificates that new connections are shown.
+    public func certificates() -> [CertificateStatus] {
+        let listeners = standing.withLock { $0?.listeners } ?? []
+        return listeners.compactMap(\.namedTLS).flatMap { name, tls in
+            tls.certificates.map {
+                CertificateStatus(
+                    listener: name, file: $0.file, names: $0.names,
+                    notAfter: Timestamp(milliseconds: Int64($0.notAfter) * 1_000))
+            }
+        }
     }
 }
 

@@ -6,13 +6,10 @@ import NIOCore
 /// What one event loop keeps for all its connections. It belongs to that loop alone.
 final class LoopContext {
     let eventLoop: any EventLoop
-    let tables: GatewayTables
-    let telemetry: LoopTelemetry
-    let headLimits: HeadLimits
-    let timeouts: TimeoutNanoseconds
+    /// What exchanges that begin now go by.
+    private(set) var generation: TableGeneration
     /// How many event loops share the connections and the limits that are meant for all.
     let loopCount: Int
-    private(set) var pools: [UpstreamPool] = []
     private(set) var isDraining = false
     /// Room for the lines that every forwarded request gets.
     var traceLines = TraceLines()
@@ -23,19 +20,36 @@ final class LoopContext {
     private var clock: LoopClock
     private var tick: RepeatedTask?
     private var whenEmpty: [() -> Void] = []
+    /// Those that exchanges are still under way with.
+    private var retired: [TableGeneration] = []
 
     init(eventLoop: any EventLoop, tables: GatewayTables, loopCount: Int) {
         self.eventLoop = eventLoop
-        self.tables = tables
         self.loopCount = loopCount
         rejectionLog = RejectionLog(tables.logger)
         clock = LoopClock(tables.sessionClock)
-        telemetry = tables.telemetry.makeLoopTelemetry(
-            routes: tables.plan.routes.map(\.name) + [GatewayTables.accountsRouteName], upstreams: tables.targets)
-        timeouts = TimeoutNanoseconds(tables.plan.timeouts)
-        headLimits = HeadLimits(
-            head: tables.plan.limits.head, fields: tables.plan.limits.fields, target: tables.plan.limits.target)
-        pools = tables.upstreams.map { UpstreamPool($0, context: self) }
+        generation = TableGeneration(tables)
+        generation.open(on: self)
+    }
+
+    /// Goes over to other tables: exchanges that begin from now on go by them, those under way finish with their own.
+    /// - Parameter onRetired: Is called once the last exchange with the old ones has ended, perhaps at once.
+    func replace(_ tables: GatewayTables, onRetired: @escaping () -> Void) {
+        beginEvent()
+        let old = generation
+        generation = TableGeneration(tables)
+        generation.open(on: self)
+        retired.append(old)
+        let bound = NIOLoopBound(self, eventLoop: eventLoop)
+        old.retire {
+            bound.value.forget(old)
+            onRetired()
+        }
+    }
+
+    private func forget(_ generation: TableGeneration) {
+        generation.telemetry.flush()
+        retired.removeAll { $0 === generation }
     }
 
     /// The moment of the event that is being handled, in nanoseconds of a clock that never goes backwards. Asked of the
@@ -72,7 +86,7 @@ final class LoopContext {
 
     /// The same for other reasons; the kind is a constant of the source.
     func reject(_ kind: StaticString, from peer: String) {
-        tables.telemetry.metrics.wireRejections(kind: kind).increment()
+        generation.tables.telemetry.metrics.wireRejections(kind: kind).increment()
         rejectionLog.note(kind, peer: peer, now: now)
     }
 
@@ -121,7 +135,7 @@ final class LoopContext {
 
     /// Begins to watch deadlines: one timer for all connections, and no timer per request.
     func start() {
-        let shortest = timeouts.shortest
+        let shortest = generation.timeouts.shortest
         let interval = Int64(min(max(shortest / 8, 5_000_000), 200_000_000))
         let bound = NIOLoopBound(self, eventLoop: eventLoop)
         tick = eventLoop.scheduleRepeatedTask(
@@ -133,8 +147,10 @@ final class LoopContext {
     func stop() {
         tick?.cancel()
         tick = nil
-        for pool in pools { pool.close() }
-        telemetry.flush()
+        for generation in retired + [generation] {
+            for pool in generation.pools { pool.close() }
+            generation.telemetry.flush()
+        }
     }
 
     private func onTick() {
@@ -146,7 +162,8 @@ final class LoopContext {
             if index < members.count, members[index].deadline <= now { members[index].deadlineExpired(now: now) }
             index -= 1
         }
-        telemetry.flush()
+        generation.telemetry.flush()
+        for old in retired { old.telemetry.flush() }
     }
 
     // MARK: - Drain
@@ -184,19 +201,4 @@ protocol LoopMember: AnyObject {
     func deadlineExpired(now: UInt64)
     func drain()
     func closeNow()
-}
-
-/// The timeouts of a plan in nanoseconds, for adding to a moment.
-struct TimeoutNanoseconds {
-    let header, bodyIdle, keepAlive, responseHead, tunnelIdle: UInt64
-
-    init(_ plan: TimeoutsPlan) {
-        header = plan.header.wholeNanoseconds
-        bodyIdle = plan.bodyIdle.wholeNanoseconds
-        keepAlive = plan.keepAlive.wholeNanoseconds
-        responseHead = plan.responseHead.wholeNanoseconds
-        tunnelIdle = plan.tunnelIdle.wholeNanoseconds
-    }
-
-    var shortest: UInt64 { min(header, bodyIdle, keepAlive, responseHead, tunnelIdle) }
 }

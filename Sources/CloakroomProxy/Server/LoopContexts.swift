@@ -27,6 +27,29 @@ final class LoopContexts: Sendable {
         contexts[ObjectIdentifier(eventLoop)]?.value
     }
 
+    /// Has all event loops go over to other tables.
+    /// - Parameter onRetired: Is called once the last exchange with the old ones has ended, on whatever loop.
+    func replace(_ tables: GatewayTables, onRetired: @escaping @Sendable () -> Void) async throws {
+        guard let first = eventLoops.first else { return onRetired() }
+        let retired = try await withThrowingTaskGroup(of: EventLoopFuture<Void>.self) { group in
+            for eventLoop in eventLoops {
+                group.addTask {
+                    try await eventLoop.submit {
+                        let promise = eventLoop.makePromise(of: Void.self)
+                        guard let context = self.context(of: eventLoop) else {
+                            promise.succeed()
+                            return promise.futureResult
+                        }
+                        context.replace(tables) { promise.succeed() }
+                        return promise.futureResult
+                    }.get()
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        EventLoopFuture.andAllComplete(retired, on: first).whenComplete { _ in onRetired() }
+    }
+
     /// Lets clients finish.
     /// - Returns: Whether all did within the limit.
     func drain(within limit: Duration) async -> Bool {

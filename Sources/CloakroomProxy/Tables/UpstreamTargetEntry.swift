@@ -19,16 +19,21 @@ final class UpstreamTargetEntry: Sendable {
         let serverName: String?
     }
 
+    /// What operators know it by: `http://host:port`, `https://host:port` or `unix:/path`.
+    let address: String
     let place: Place
     /// `nil` for clear text.
     let tls: TLS?
     let log: DialLog
+    /// What came of connecting to it.
+    let circuit = TargetCircuit()
 
     /// - Parameter tls: What all `https` targets of the upstream share.
     init(
         _ target: UpstreamTargetPlan, of upstream: UpstreamPlan, tls: NIOSSLContext?, resolver: HostResolver,
         logger: Logger
     ) {
+        address = target.description
         var serverName: String?
         switch target.address {
         case .unixSocket(let path):
@@ -54,5 +59,24 @@ final class UpstreamTargetEntry: Sendable {
         logger[metadataKey: "upstream"] = "\(upstream.name)"
         logger[metadataKey: "target"] = "\(target)"
         log = DialLog(logger)
+    }
+
+    /// A connection to it stands.
+    func reached() {
+        circuit.succeeded()
+    }
+
+    /// It could not be reached. Said in the log now and then, and kept for operators.
+    /// - Parameters:
+    ///   - now: Nanoseconds of a clock that never goes backwards.
+    ///   - time: The same moment by the wall clock.
+    ///   - backOffEnd: Until when the event loop that tried leaves it alone, by the clock of `now`.
+    func failed(
+        _ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64, time: Timestamp, backOffEnd: UInt64
+    ) {
+        // Perhaps it has moved.
+        if case .name(let addresses) = place { addresses.doubt() }
+        log.failed(kind, error, now: now)
+        circuit.failed(kind, error, at: time, backOffEnd: backOffEnd)
     }
 }

@@ -59,7 +59,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         self.pool = pool
         self.context = context
         self.targetIndex = targetIndex
-        parser = HeadParser(limits: context.headLimits)
+        parser = HeadParser(limits: pool.headLimits)
     }
 
     static func == (left: UpstreamConnection, right: UpstreamConnection) -> Bool { left === right }
@@ -132,7 +132,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         phase = .closed
         reading = .nothing
         flush()
-        deadline = context.now &+ context.timeouts.bodyIdle
+        deadline = context.now &+ context.generation.timeouts.bodyIdle
         pool.discardLeased()
         handlerContext?.whenSent { $0.close(promise: nil) }
     }
@@ -294,7 +294,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         guard let exchange else { return }
         if head.status < 200 {
             _ = try BodyFraming.of(head, isToHead: isToHead)
-            let marks = context.tables.responsePolicy.mark(&head)
+            let marks = exchange.generation.tables.responsePolicy.mark(&head)
             guard head.status != 101 else { return try switchProtocol(marks, exchange) }
             // A copy: what is sent on may call back in here.
             let interim = head
@@ -304,7 +304,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         // To a client that asked by CONNECT, any success would be a tunnel that stands (RFC 8441 §5).
         guard exchange.tunnel != .webSocketConnect || head.status >= 300 else { throw .statusLine }
         let framing = try BodyFraming.of(head, isToHead: isToHead)
-        let marks = context.tables.responsePolicy.mark(&head)
+        let marks = exchange.generation.tables.responsePolicy.mark(&head)
         persists = marks.connection.persists(minorVersion: head.minorVersion) && framing != .untilClose
         if !isReused { tenure.takeHint(of: head) }
         reading = .body(BodyDecoder(framing))

@@ -14,11 +14,17 @@ final class UpstreamPool {
     /// How long an exchange waits for a connection.
     let pendingTimeout: UInt64
     let idleTimeout: UInt64
+    /// How long it may take until a connection stands.
+    let connectTimeout: UInt64
+    /// What heads of answers are held to.
+    let headLimits: HeadLimits
     private let requestsPerConnection: Int
     private let connectionLifetime: UInt64
 
-    init(_ upstream: UpstreamEntry, context: LoopContext) {
+    init(_ upstream: UpstreamEntry, timeouts: TimeoutNanoseconds, headLimits: HeadLimits, context: LoopContext) {
         self.upstream = upstream
+        self.headLimits = headLimits
+        connectTimeout = timeouts.connect
         self.context = context
         let pool = upstream.plan.pool
         let loops = context.loopCount

@@ -65,7 +65,7 @@ struct UpstreamRequestWriter {
         let bytes = head.bytes.readableBytesUInt8Span
         var hasWritten = false
         for field in head.fields where field.name == .cookie {
-            hasWritten = exchange.context.tables.cookie.writeOthers(
+            hasWritten = exchange.generation.tables.cookie.writeOthers(
                 of: field, from: bytes, into: &buffer, hasWritten: hasWritten)
         }
         if hasWritten { buffer.writeStaticString("\r\n") }

@@ -8,7 +8,7 @@ struct HandleCache<Handle: AnyObject> {
     private let limit: Int
 
     /// - Parameter limit: how many handles are kept. What does not fit is looked up again each time.
-    init(limit: Int = 4_096) {
+    init(limit: Int = 16_384) {
         self.limit = limit
         keys = Array(repeating: 0, count: 64)
         handles = Array(repeating: nil, count: 64)

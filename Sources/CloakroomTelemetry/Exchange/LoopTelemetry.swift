@@ -14,8 +14,10 @@ public final class LoopTelemetry {
     public let upstreams: [UpstreamTarget]
 
     private let metrics: GatewayMetrics
+    private let isMetricsEnabled: Bool
     /// `nil` when the access log is off.
     private let writer: LogWriter?
+    private let sampling: AccessLogSampling
     private var formatter: AccessLogFormatter
     private var buffer = LineBuffer(reserving: bufferSize + 2_048)
     private var bufferedLines = 0
@@ -26,18 +28,27 @@ public final class LoopTelemetry {
     private var decisions = HandleCache<CounterHandle>()
     private var activeRequests = HandleCache<GaugeHandle>()
 
-    init(metrics: GatewayMetrics, writer: LogWriter?, routes: [String], upstreams: [UpstreamTarget]) {
+    /// - Parameters:
+    ///   - isMetricsEnabled: Without, nothing is counted.
+    ///   - writer: Where lines go; `nil` writes none.
+    ///   - accessLogRatios: For each route, which share of its exchanges is written.
+    init(
+        metrics: GatewayMetrics, isMetricsEnabled: Bool = true, writer: LogWriter?, routes: [String],
+        upstreams: [UpstreamTarget], accessLogRatios: [Double] = [], format: TelemetrySettings.LogFormat = .json
+    ) {
         self.metrics = metrics
+        self.isMetricsEnabled = isMetricsEnabled
         self.writer = writer
         self.routes = routes
         self.upstreams = upstreams
-        formatter = AccessLogFormatter(routes: routes, upstreams: upstreams)
+        sampling = AccessLogSampling(ratios: accessLogRatios)
+        formatter = AccessLogFormatter(routes: routes, upstreams: upstreams, format: format)
     }
 
     /// A request head has arrived. ``exchangeFinished(_:method:path:)`` must follow exactly once, with the same scheme and
     /// method in its record.
     public func exchangeStarted(scheme: ExchangeScheme, method: ExchangeMethod) {
-        activeRequests(method, scheme).add(1)
+        if isMetricsEnabled { activeRequests(method, scheme).add(1) }
     }
 
     /// The exchange is over, however it ended.
@@ -47,10 +58,12 @@ public final class LoopTelemetry {
     ///   - method: the method's bytes as received; read for methods that are not standard ones.
     ///   - path: the request target's bytes; logged up to the query and up to 1 KiB.
     public func exchangeFinished(_ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>) {
-        activeRequests(record.method, record.scheme).add(-1)
-        recordDurations(record)
-        if record.decision.isAuthDecision { authDecisions(record).increment() }
-        guard writer != nil else { return }
+        if isMetricsEnabled {
+            activeRequests(record.method, record.scheme).add(-1)
+            recordDurations(record)
+            if record.decision.isAuthDecision { authDecisions(record).increment() }
+        }
+        guard writer != nil, sampling.admits(record) else { return }
         formatter.append(record, method: method, path: path, to: &buffer)
         bufferedLines += 1
         if buffer.count >= Self.bufferSize { flush() }

@@ -22,6 +22,7 @@ public struct GatewayMetrics: Sendable {
     private let signOuts: [SignOutKind: CounterHandle]
     private let renewals: [AccountEvent.RenewalResult: CounterHandle]
     private let renewalDurations: [AccountEvent.RenewalResult: HistogramHandle]
+    private let config: ConfigMetrics
 
     /// Registers the families.
     public init(registry: PrometheusRegistry) {
@@ -56,6 +57,7 @@ public struct GatewayMetrics: Sendable {
                 "cloakroom_token_refresh_duration_seconds", help: "Time that a renewal of tokens took, by outcome.",
                 labels: $0)
         }
+        config = ConfigMetrics(registry: registry)
     }
 
     /// One handle for each value of a label.
@@ -93,6 +95,18 @@ extension GatewayMetrics {
     public func recordSessionEnded(_ reason: SessionEndReason, count: Int = 1) {
         sessionsEnded[reason]?.increment(by: Int64(count))
     }
+
+    /// The configuration was loaded when the process started: `cloakroom_config_last_reload_successful` is 1, and
+    /// `cloakroom_config_last_reload_success_timestamp_seconds` is now. It does not count as a reload.
+    public func recordStart(now: Timestamp) {
+        config.started(now: now)
+    }
+
+    /// An attempt to load the configuration anew has ended: `cloakroom_config_reloads_total{outcome}`, and the two gauges
+    /// of ``recordStart(now:)``. A failure leaves the timestamp of the last success as it is.
+    public func recordReload(isSuccess: Bool, now: Timestamp) {
+        config.reloaded(isSuccess: isSuccess, now: now)
+    }
 }
 
 extension GatewayMetrics {
@@ -108,6 +122,15 @@ extension GatewayMetrics {
         registry.gauge(
             "cloakroom_upstream_pending_requests", help: "Exchanges that wait for an upstream connection.",
             labels: [("upstream", upstream)])
+    }
+
+    /// `cloakroom_upstream_healthy` and `cloakroom_upstream_circuit_state` of one target. It counts as closed until
+    /// ``UpstreamCircuitMetrics/set(_:)`` says otherwise.
+    /// - Parameters:
+    ///   - upstream: The upstream's configured name.
+    ///   - target: The target's configured address, as ``UpstreamStatus/Target/address`` has it.
+    public func upstreamCircuit(upstream: String, target: String) -> UpstreamCircuitMetrics {
+        UpstreamCircuitMetrics(registry: registry, upstream: upstream, target: target)
     }
 
     /// `cloakroom_upstream_retries_total`. The reason is a constant of the source, so that it is bounded.

@@ -6,6 +6,7 @@ import Glibc
 struct ProcessMetrics: Sendable {
     private let processorSeconds: FloatingPointCounterHandle
     private let residentBytes: GaugeHandle
+    private let virtualBytes: GaugeHandle
     private let openDescriptors: GaugeHandle
     private let maximumDescriptors: GaugeHandle
     private let startTime: FloatingPointGaugeHandle
@@ -14,6 +15,7 @@ struct ProcessMetrics: Sendable {
         processorSeconds = registry.floatingPointCounter(
             "process_cpu_seconds_total", help: "User and system time spent, in seconds.")
         residentBytes = registry.gauge("process_resident_memory_bytes", help: "Resident memory, in bytes.")
+        virtualBytes = registry.gauge("process_virtual_memory_bytes", help: "Virtual memory, in bytes.")
         openDescriptors = registry.gauge("process_open_fds", help: "File descriptors that are open.")
         maximumDescriptors = registry.gauge("process_max_fds", help: "File descriptors that may be open.")
         startTime = registry.floatingPointGauge(
@@ -25,6 +27,7 @@ struct ProcessMetrics: Sendable {
             let ticks = Double(sysconf(Int32(_SC_CLK_TCK)))
             processorSeconds.set(total: Double(status.processorTicks) / ticks)
             residentBytes.set(status.residentPages * Int64(sysconf(Int32(_SC_PAGESIZE))))
+            virtualBytes.set(status.virtualBytes)
             if let system = Self.read("/proc/stat"), let boot = Self.bootTime(system) {
                 startTime.set(Double(boot) + Double(status.startTicks) / ticks)
             }
@@ -62,6 +65,8 @@ struct ProcessStatus: Equatable {
     let processorTicks: UInt64
     /// When the process started, in clock ticks since boot.
     let startTicks: UInt64
+    /// Virtual memory, in bytes.
+    let virtualBytes: Int64
     /// Resident memory, in pages.
     let residentPages: Int64
 
@@ -71,10 +76,11 @@ struct ProcessStatus: Equatable {
         guard let end = text.lastIndex(of: ")") else { return nil }
         let fields = text[text.index(after: end)...].split(whereSeparator: \.isWhitespace)
         guard fields.count > 21, let user = UInt64(fields[11]), let system = UInt64(fields[12]),
-            let start = UInt64(fields[19]), let resident = Int64(fields[21])
+            let start = UInt64(fields[19]), let virtual = Int64(fields[20]), let resident = Int64(fields[21])
         else { return nil }
         processorTicks = user &+ system
         startTicks = start
+        virtualBytes = virtual
         residentPages = resident
     }
 }

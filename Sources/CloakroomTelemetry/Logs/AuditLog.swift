@@ -7,12 +7,15 @@ public import Logging
 public struct AuditLog: Sendable {
     /// The most sessions that one line names; the line says how many there are.
     static let namedSessions = 32
+    /// The most problems that one line tells, and the most characters of each.
+    static let namedProblems = 20
+    static let problemLimit = 500
 
     private let logger: Logger
     private let failures = ThinnedLines(interval: .seconds(10))
 
     /// - Parameter logger: its handler decides where the lines go. They are written at level `notice`, failures that pass
-    ///   at `warning`.
+    ///   at `warning`, a configuration that cannot be put to use at `error`.
     public init(logger: Logger) {
         self.logger = logger
     }
@@ -79,6 +82,22 @@ public struct AuditLog: Sendable {
     public func sessionUnreadable(_ session: SessionID) {
         logger.notice(
             "stored session cannot be read", metadata: ["event": "session_unreadable", "session": "\(session)"])
+    }
+
+    /// Another configuration was to be put to use.
+    /// - Parameters:
+    ///   - hash: The beginning of the SHA-256 of the file that is in effect now.
+    ///   - problems: What is wrong with it; empty if it is in effect now. The line holds the first
+    ///     ``namedProblems``, and says how many there are.
+    public func configReloaded(hash: String, problems: [String] = []) {
+        var values: Logger.Metadata = [
+            "event": "config_reload", "outcome": problems.isEmpty ? "success" : "failure", "config": "\(hash)",
+        ]
+        guard !problems.isEmpty else { return logger.notice("configuration reloaded", metadata: values) }
+        values["count"] = "\(problems.count)"
+        values["problems"] = .array(
+            problems.prefix(Self.namedProblems).map { .string(String($0.prefix(Self.problemLimit))) })
+        logger.error("configuration not reloaded, the old one stays in effect", metadata: values)
     }
 
     private func write(

@@ -9,23 +9,40 @@ public struct JSONLogHandler: LogHandler {
     public var metadata: Logger.Metadata = [:]
     /// Adds metadata of the moment, such as the trace.
     public var metadataProvider: Logger.MetadataProvider?
-    /// Lines below this level are not written.
-    public var logLevel: Logger.Level
+    /// Lines below this level are not written. Who sets it has a level of their own from then on; else it is the shared
+    /// one of the moment.
+    public var logLevel: Logger.Level {
+        get { ownLevel ?? sharedLevel.current }
+        set { ownLevel = newValue }
+    }
 
+    private let sharedLevel: SharedLogLevel
+    private var ownLevel: Logger.Level?
     private let label: String
     private let writer: LogWriter
     private let now: WallClock
 
     /// Makes a handler for the logger named `label`.
+    /// - Parameter logLevel: From which level on lines are written, as long as this logger has none of its own.
     public init(
-        label: String, writer: LogWriter, logLevel: Logger.Level = .info,
+        label: String, writer: LogWriter, logLevel: SharedLogLevel,
         metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
     ) {
         self.label = label
         self.writer = writer
-        self.logLevel = logLevel
+        sharedLevel = logLevel
         self.metadataProvider = metadataProvider
         self.now = now
+    }
+
+    /// Makes a handler whose level nobody else changes.
+    public init(
+        label: String, writer: LogWriter, logLevel: Logger.Level = .info,
+        metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
+    ) {
+        self.init(
+            label: label, writer: writer, logLevel: SharedLogLevel(logLevel), metadataProvider: metadataProvider,
+            now: now)
     }
 
     /// One value of ``metadata``.

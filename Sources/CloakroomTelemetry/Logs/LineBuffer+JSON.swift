@@ -4,8 +4,9 @@ extension LineBuffer {
         append(json: text.utf8.span)
     }
 
-    /// A JSON string out of bytes that may be anything: what is not UTF-8 becomes U+FFFD. Beyond what JSON asks for, DEL
-    /// and the C1 controls are escaped too, so that a line cannot steer the terminal that shows it.
+    /// A JSON string out of bytes that may be anything: what is not UTF-8 becomes U+FFFD. Beyond what JSON asks for, DEL,
+    /// the C1 controls, and what breaks lines or turns the direction of text round are escaped too, so that a line can
+    /// neither steer the terminal that shows it nor pass itself off as another.
     mutating func append(json text: Span<UInt8>) {
         append(byte: UInt8(ascii: "\""))
         append(escaped: text)
@@ -16,13 +17,8 @@ extension LineBuffer {
     mutating func append(escaped text: Span<UInt8>) {
         var index = 0
         while index < text.count {
-            let plain = Self.plainLength(text, from: index)
-            if plain > 0 {
-                // The run is copied as one block; the pointer does not leave the closure.
-                text.extracting(index..<(index + plain)).withUnsafeBufferPointer { append($0) }
-                index += plain
-                continue
-            }
+            index += append(plainPrefixOf: text.extracting(index...))
+            guard index < text.count else { break }
             let byte = text[index]
             if byte >= 0x80 {
                 index += append(multibyte: text, at: index)
@@ -35,7 +31,7 @@ extension LineBuffer {
             case UInt8(ascii: "\n"): append("\\n")
             case UInt8(ascii: "\r"): append("\\r")
             case UInt8(ascii: "\t"): append("\\t")
-            default: append(unicodeEscape: byte)
+            default: append(unicodeEscape: UInt16(byte))
             }
         }
     }
@@ -49,21 +45,11 @@ extension LineBuffer {
         }
     }
 
-    /// How many bytes from here on stand for themselves.
-    private static func plainLength(_ text: Span<UInt8>, from start: Int) -> Int {
-        var end = start
-        while end < text.count {
-            let byte = text[end]
-            guard byte >= 0x20, byte < 0x7f, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") else { break }
-            end += 1
+    private mutating func append(unicodeEscape scalar: UInt16) {
+        append("\\u")
+        for shift in [12, 8, 4, 0] as [UInt16] {
+            append(byte: Hex.digit(UInt8(truncatingIfNeeded: scalar >> shift & 0x0f)))
         }
-        return end - start
-    }
-
-    private mutating func append(unicodeEscape byte: UInt8) {
-        append("\\u00")
-        append(byte: Hex.digit(byte >> 4))
-        append(byte: Hex.digit(byte & 0x0f))
     }
 
     /// Appends the character that starts at `start` and returns how many bytes it takes.
@@ -74,11 +60,24 @@ extension LineBuffer {
             return 1
         }
         if length == 2, text[start] == 0xc2, text[start + 1] < 0xa0 {
-            append(unicodeEscape: text[start + 1])
+            append(unicodeEscape: UInt16(text[start + 1]))
+        } else if length == 3, let scalar = Self.layoutControl(text, at: start) {
+            append(unicodeEscape: scalar)
         } else {
             for index in start..<(start + length) { append(byte: text[index]) }
         }
         return length
+    }
+
+    /// U+2028 to U+202E and U+2066 to U+2069: the separators of lines and paragraphs, and what embeds, overrides and
+    /// isolates directions of text (UAX #9); `nil` for anything else.
+    private static func layoutControl(_ text: Span<UInt8>, at start: Int) -> UInt16? {
+        guard text[start] == 0xe2 else { return nil }
+        return switch (text[start + 1], text[start + 2]) {
+        case (0x80, let last) where (0xa8...0xae).contains(last): 0x2000 | UInt16(last & 0x3f)
+        case (0x81, let last) where (0xa6...0xa9).contains(last): 0x2040 | UInt16(last & 0x3f)
+        default: nil
+        }
     }
 
     /// How long the well-formed sequence at `start` is (Unicode, table 3-7); 0 when it is not well-formed.

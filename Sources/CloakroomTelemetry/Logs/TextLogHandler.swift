@@ -7,23 +7,40 @@ public struct TextLogHandler: LogHandler {
     public var metadata: Logger.Metadata = [:]
     /// Adds metadata of the moment, such as the trace.
     public var metadataProvider: Logger.MetadataProvider?
-    /// Lines below this level are not written.
-    public var logLevel: Logger.Level
+    /// Lines below this level are not written. Who sets it has a level of their own from then on; else it is the shared
+    /// one of the moment.
+    public var logLevel: Logger.Level {
+        get { ownLevel ?? sharedLevel.current }
+        set { ownLevel = newValue }
+    }
 
+    private let sharedLevel: SharedLogLevel
+    private var ownLevel: Logger.Level?
     private let label: String
     private let writer: LogWriter
     private let now: WallClock
 
     /// Makes a handler for the logger named `label`.
+    /// - Parameter logLevel: From which level on lines are written, as long as this logger has none of its own.
     public init(
-        label: String, writer: LogWriter, logLevel: Logger.Level = .info,
+        label: String, writer: LogWriter, logLevel: SharedLogLevel,
         metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
     ) {
         self.label = label
         self.writer = writer
-        self.logLevel = logLevel
+        sharedLevel = logLevel
         self.metadataProvider = metadataProvider
         self.now = now
+    }
+
+    /// Makes a handler whose level nobody else changes.
+    public init(
+        label: String, writer: LogWriter, logLevel: Logger.Level = .info,
+        metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
+    ) {
+        self.init(
+            label: label, writer: writer, logLevel: SharedLogLevel(logLevel), metadataProvider: metadataProvider,
+            now: now)
     }
 
     /// One value of ``metadata``.
@@ -38,9 +55,9 @@ public struct TextLogHandler: LogHandler {
         var line = LineBuffer(reserving: 256)
         timestamp.append(now(), to: &line)
         line.append(" ")
-        let level = event.level.rawValue.uppercased()
-        line.append(plain: level + String(repeating: " ", count: max(0, 8 - level.count)))
-        line.append(" ")
+        let levelStart = line.count
+        line.append(plain: event.level.rawValue.uppercased())
+        line.pad(from: levelStart, to: 9)
         line.append(escaped: label.utf8.span)
         line.append(": ")
         line.append(escaped: event.message.description.utf8.span)
@@ -58,12 +75,7 @@ public struct TextLogHandler: LogHandler {
         line.append("=")
         switch value {
         case .string, .stringConvertible:
-            let text = value.description
-            if text.isEmpty || text.contains(where: { $0 == " " || $0 == "=" }) {
-                line.append(json: text)
-            } else {
-                line.append(escaped: text.utf8.span)
-            }
+            line.append(word: value.description.utf8.span)
         case .array, .dictionary:
             line.append(value)
         }

@@ -26,4 +26,7 @@ public final class CounterHandle: CounterHandler {
 
     /// The sum so far.
     public var value: Int64 { total.load(ordering: .relaxed) }
+
+    /// The sum as it is exposed: a counter must not be negative, so what no longer fits a signed number counts on.
+    var exposed: UInt64 { UInt64(bitPattern: value) }
 }

@@ -12,8 +12,10 @@ public final class FloatingPointCounterHandle: FloatingPointCounterHandler {
         total.add(amount)
     }
 
-    /// Takes over a total that somebody else counts (the kernel, for example).
+    /// Takes over a total that somebody else counts (the kernel, for example). A negative one and NaN are ignored, since
+    /// no counter may show them.
     public func set(total value: Double) {
+        guard value >= 0 else { return }
         total.store(value)
     }
 

@@ -6,14 +6,33 @@ struct HistogramBuckets: Sendable, Equatable {
 
     /// Inclusive upper bounds in ticks, ascending; fewer than `slots`.
     let bounds: [UInt64]
-    /// The same bounds as the text of the `le` label.
-    let boundTexts: [String]
+    /// The same bounds in the exposed unit.
+    let exposedBounds: [Double]
+    /// What ends a bucket's line before its number, `le="0.005"} `, one per bound and one for `+Inf`.
+    let textEndings: [[UInt8]]
+    /// The same for OpenMetrics, which writes `1.0` where the text format writes `1`.
+    let openMetricsEndings: [[UInt8]]
     let ticksPerUnit: Double
 
     private init(_ bounds: [(ticks: UInt64, text: String)], ticksPerUnit: Double) {
         self.bounds = bounds.map(\.ticks)
-        self.boundTexts = bounds.map(\.text)
+        exposedBounds = bounds.map { Double($0.ticks) / ticksPerUnit }
+        textEndings = (bounds.map(\.text) + ["+Inf"]).map(Self.ending)
+        openMetricsEndings = (bounds.map { Self.canonical($0.text) } + ["+Inf"]).map(Self.ending)
         self.ticksPerUnit = ticksPerUnit
+    }
+
+    static func == (left: HistogramBuckets, right: HistogramBuckets) -> Bool {
+        left.bounds == right.bounds && left.ticksPerUnit == right.ticksPerUnit
+    }
+
+    private static func ending(_ bound: String) -> [UInt8] {
+        Array("le=\"\(bound)\"} ".utf8)
+    }
+
+    /// OpenMetrics wants a bound to look like a floating-point number.
+    private static func canonical(_ bound: String) -> String {
+        bound.contains { $0 == "." || $0 == "e" } ? bound : bound + ".0"
     }
 
     /// Durations: nanoseconds, exposed as seconds; the advice of OpenTelemetry's HTTP conventions.

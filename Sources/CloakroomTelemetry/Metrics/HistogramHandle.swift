@@ -7,7 +7,7 @@ public final class HistogramHandle: TimerHandler, RecorderHandler {
     let buckets: HistogramBuckets
     private let counts = InlineArray<16, Atomic<UInt64>> { _ in Atomic<UInt64>(0) }
     /// Wraps after 584 years of summed durations; a scraper takes that for a restart, as it should.
-    private let sum = Atomic<UInt64>(0)
+    private let total = Atomic<UInt64>(0)
 
     init(buckets: HistogramBuckets) {
         self.buckets = buckets
@@ -39,24 +39,29 @@ public final class HistogramHandle: TimerHandler, RecorderHandler {
         let bounds = buckets.bounds
         while slot < bounds.count, ticks > bounds[slot] { slot += 1 }
         counts[slot].wrappingAdd(1, ordering: .relaxed)
-        sum.wrappingAdd(ticks, ordering: .relaxed)
+        total.wrappingAdd(ticks, ordering: .relaxed)
     }
 
-    /// What was recorded so far. The buckets are read one after the other while others record, so `sum` may be ahead or
-    /// behind by what was being recorded meanwhile; the count is the buckets' own.
-    func snapshot() -> HistogramSnapshot {
-        var cumulative: [UInt64] = []
-        cumulative.reserveCapacity(buckets.bounds.count + 1)
+    /// How many values were at or below each bound; the slot after the last bound, and all behind it, hold the number of
+    /// all values. The buckets are read one after the other while others record.
+    func cumulative() -> InlineArray<16, UInt64> {
         var running: UInt64 = 0
-        for slot in 0...buckets.bounds.count {
+        return InlineArray { slot in
             running &+= counts[slot].load(ordering: .relaxed)
-            cumulative.append(running)
+            return running
         }
-        return HistogramSnapshot(
-            boundTexts: buckets.boundTexts, cumulative: cumulative,
-            sum: Double(sum.load(ordering: .relaxed)) / buckets.ticksPerUnit)
+    }
+
+    /// In the exposed unit. It may be ahead of the buckets, or behind, by what was being recorded meanwhile.
+    var sum: Double { Double(total.load(ordering: .relaxed)) / buckets.ticksPerUnit }
+
+    /// What was recorded so far.
+    func snapshot() -> MetricsReading.Histogram {
+        let cumulative = cumulative()
+        return MetricsReading.Histogram(
+            bounds: buckets.exposedBounds, cumulative: (0...buckets.bounds.count).map { cumulative[$0] }, sum: sum)
     }
 
     /// How many values were recorded.
-    public var count: UInt64 { snapshot().count }
+    public var count: UInt64 { cumulative()[HistogramBuckets.slots - 1] }
 }

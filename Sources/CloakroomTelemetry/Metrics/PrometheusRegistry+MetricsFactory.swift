@@ -1,5 +1,4 @@
 public import Metrics
-import Synchronization
 
 /// What libraries record through swift-metrics. Names are fitted to Prometheus' rules: counters end in `_total`, timers
 /// are histograms in seconds, meters and plain recorders are gauges, aggregating recorders are histograms over powers of
@@ -52,21 +51,6 @@ extension PrometheusRegistry: MetricsFactory {
 
     /// Takes the series off the exposition.
     public func destroyTimer(_ handler: any TimerHandler) { remove(handler) }
-
-    private func remove(_ handler: AnyObject) {
-        guard handler !== dropped else { return }
-        state.withLock { state in
-            for (name, family) in state.families {
-                guard let labels = family.series.first(where: { $0.value.object === handler })?.key else { continue }
-                state.families[name]?.series[labels] = nil
-                if family.series.count == 1 {
-                    state.families[name] = nil
-                    state.sampleNames.subtract(Self.sampleNames(name, family.kind))
-                }
-                return
-            }
-        }
-    }
 
     private static func libraryHelp(_ label: String) -> String {
         "Recorded by a library as \(label)."

@@ -2,24 +2,31 @@ import Synchronization
 
 extension PrometheusRegistry {
     /// The content type of what ``exposition()`` returns.
-    public static let textContentType = "text/plain; version=0.0.4; charset=utf-8"
+    public static let textContentType = ExpositionFormat.text.contentType
 
     /// Everything, in Prometheus' text format 0.0.4.
     public func exposition() -> [UInt8] {
-        PrometheusTextFormat.render(snapshot())
+        exposition(as: .text)
     }
 
-    /// Everything as values, families sorted by name and series by labels; another exposition format starts here.
-    func snapshot() -> [FamilySnapshot] {
+    /// Everything, in the format that a scraper wants: OpenMetrics 1.0 where `Accept` names it and does not prefer plain
+    /// text to it, and Prometheus' text format 0.0.4 for everybody else.
+    ///
+    /// - Parameter accept: The request's `Accept` (RFC 9110, section 12.5.1), several fields joined by commas.
+    public func exposition(accept: String?) -> (contentType: String, body: [UInt8]) {
+        let format = ExpositionFormat(accept: accept)
+        return (format.contentType, exposition(as: format))
+    }
+
+    func exposition(as format: ExpositionFormat) -> [UInt8] {
+        Exposition.render(collected().values.sorted { $0.name < $1.name }, as: format)
+    }
+
+    /// The families after everything that is looked up was looked up. The lock is held for taking the tables only: they
+    /// are copied when somebody adds a series while they are being read.
+    func collected() -> [String: MetricFamily] {
         let collectors = state.withLock { $0.collectors }
         for collect in collectors { collect() }
-        // The lock is held for copying the tables only; reading and sorting thousands of series happens outside it.
-        let families = state.withLock { $0.families }
-        return families.sorted { $0.key < $1.key }.compactMap { name, family in
-            guard !family.series.isEmpty else { return nil }
-            let series = family.series.map { SeriesSnapshot(labels: $0.key.text, value: $0.value.value) }
-            return FamilySnapshot(
-                name: name, help: family.help, kind: family.kind, series: series.sorted { $0.labels < $1.labels })
-        }
+        return state.withLock { $0.families }
     }
 }

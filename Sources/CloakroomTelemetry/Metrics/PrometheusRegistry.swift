@@ -8,8 +8,8 @@ import Synchronization
 public final class PrometheusRegistry: Sendable {
     struct State {
         var families: [String: MetricFamily] = [:]
-        /// Every sample name in use: a histogram takes `…_bucket`, `…_count` and `…_sum` as well.
-        var sampleNames: Set<String> = []
+        /// Every name in use, as ``MetricName/claimed(_:_:)`` has it.
+        var claimedNames: Set<String> = []
         var collectors: [@Sendable () -> Void] = []
     }
 
@@ -21,19 +21,23 @@ public final class PrometheusRegistry: Sendable {
     let dropped: CounterHandle
     private let seriesLimit: Int
 
+    /// How many series one family may have unless told otherwise: 500 routes with 10 outcomes each, twice.
+    public static let defaultSeriesLimit = 10_000
+
     /// - Parameter seriesLimit: how many series one family may have.
-    public init(seriesLimit: Int = 2_000) {
+    public init(seriesLimit: Int = defaultSeriesLimit) {
         self.seriesLimit = seriesLimit
         dropped = CounterHandle()
         state.withLock { state in
             let labels = LabelSet([("signal", "metrics")], kind: .counter)
-            state.families[Self.droppedName] = MetricFamily(
-                help: Self.droppedHelp, kind: .counter, series: [labels: .counter(dropped)])
-            state.sampleNames.insert(Self.droppedName)
+            var family = MetricFamily(name: Self.droppedName, help: Self.droppedHelp, kind: .counter)
+            _ = family.series(for: labels, kind: .counter, orInsert: .counter(dropped), limit: 1)
+            state.families[Self.droppedName] = family
+            state.claimedNames = MetricName.claimed(Self.droppedName, .counter)
         }
     }
 
-    /// A counter of whole numbers. The name should end in `_total`.
+    /// A counter of whole numbers. The name should end in `_total`; that is added where it is missing.
     public func counter(_ name: String, help: String, labels: [(String, String)] = []) -> CounterHandle {
         let made = CounterHandle()
         let found = register(name, help: help, kind: .counter, labels: labels, .counter(made))
@@ -41,7 +45,7 @@ public final class PrometheusRegistry: Sendable {
         return made
     }
 
-    /// A counter with fractions. The name should end in `_total`.
+    /// A counter with fractions. The name should end in `_total`; that is added where it is missing.
     public func floatingPointCounter(
         _ name: String, help: String, labels: [(String, String)] = []
     ) -> FloatingPointCounterHandle {
@@ -94,28 +98,35 @@ public final class PrometheusRegistry: Sendable {
     private func register(
         _ rawName: String, help: String, kind: MetricKind, labels: [(String, String)], _ made: SeriesHandle
     ) -> SeriesHandle? {
-        let name = MetricName.metric(rawName)
+        let name = MetricName.family(rawName, kind)
         let labels = LabelSet(labels, kind: kind)
+        // The count of what was dropped must not itself be dropped.
+        let limit = name == Self.droppedName ? .max : seriesLimit
         let found: SeriesHandle? = state.withLock { state in
-            guard let family = state.families[name] else {
-                let samples = Self.sampleNames(name, kind)
-                guard state.sampleNames.isDisjoint(with: samples), seriesLimit > 0 else { return nil }
-                state.sampleNames.formUnion(samples)
-                state.families[name] = MetricFamily(help: help, kind: kind, series: [labels: made])
-                return made
+            if state.families[name] == nil {
+                let names = MetricName.claimed(name, kind)
+                guard state.claimedNames.isDisjoint(with: names), limit > 0 else { return nil }
+                state.claimedNames.formUnion(names)
+                state.families[name] = MetricFamily(name: name, help: help, kind: kind)
             }
-            guard family.kind == kind else { return nil }
-            if let series = family.series[labels] { return series.isSameForm(as: made) ? series : nil }
-            // The count of what was dropped must not itself be dropped.
-            guard family.series.count < seriesLimit || name == Self.droppedName else { return nil }
-            state.families[name]?.series[labels] = made
-            return made
+            // In place: thousands of series are not copied for each one that is added.
+            return state.families[name]?.series(for: labels, kind: kind, orInsert: made, limit: limit)
         }
         if found == nil { dropped.increment() }
         return found
     }
 
-    static func sampleNames(_ name: String, _ kind: MetricKind) -> Set<String> {
-        kind == .histogram ? [name, name + "_bucket", name + "_count", name + "_sum"] : [name]
+    /// Takes the series of a handle off the exposition, for a thing that is no longer there. The handle goes on working,
+    /// and whoever asks for the same labels again begins a new series. Everybody who was given this handle shares its
+    /// series, so only its last user may remove it. A family goes with its last series, and its name is free again.
+    public func remove(_ handle: AnyObject) {
+        guard handle !== dropped else { return }
+        state.withLock { state in
+            let owner = state.families.first { $0.value.series.contains { $0.handle.object === handle } }?.key
+            guard let owner, state.families[owner]?.removeLeavingNone(handle) == true,
+                let family = state.families.removeValue(forKey: owner)
+            else { return }
+            state.claimedNames.subtract(MetricName.claimed(owner, family.kind))
+        }
     }
 }

@@ -22,6 +22,12 @@ public struct FinishedSpan: Sendable {
     public var events: [SpanEvent]
     /// Other traces that this one has to do with.
     public var links: [TraceContext]
+    /// How many events were not kept.
+    public var droppedEvents = 0
+    /// How many links were not kept.
+    public var droppedLinks = 0
+    /// What other tracing systems want passed on: the value of `tracestate`.
+    public var traceState: String?
 
     /// A span without attributes, status, events and links; set those it has.
     public init(
@@ -39,6 +45,10 @@ public struct FinishedSpan: Sendable {
         events = []
         links = []
     }
+
+    /// Whether the parent is another process's span. A server's parent is on the other side of the wire, and every other
+    /// span of the gateway's is below one of its own.
+    var hasRemoteParent: Bool { parentSpanID != nil && (kind == .server || kind == .consumer) }
 }
 
 /// Takes finished spans away. It is called wherever a span ends, event loops included, and must not wait.

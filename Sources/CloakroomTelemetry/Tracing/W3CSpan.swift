@@ -45,7 +45,7 @@ public final class W3CSpan: Tracing.Span {
     /// Something happened.
     public func addEvent(_ event: SpanEvent) {
         change { span in
-            if span.events.count < Self.listLimit { span.events.append(event) }
+            if span.events.count < Self.listLimit { span.events.append(event) } else { span.droppedEvents += 1 }
         }
     }
 
@@ -53,7 +53,7 @@ public final class W3CSpan: Tracing.Span {
     public func addLink(_ link: SpanLink) {
         guard let linked = link.context.traceContext else { return }
         change { span in
-            if span.links.count < Self.listLimit { span.links.append(linked) }
+            if span.links.count < Self.listLimit { span.links.append(linked) } else { span.droppedLinks += 1 }
         }
     }
 

@@ -36,10 +36,11 @@ public struct W3CTracer: Tracer {
         let child = childContext(of: parent)
         context.traceContext = child
         let start = instant().nanosecondsSinceEpoch
-        let span = FinishedSpan(
+        var span = FinishedSpan(
             name: operationName, kind: kind, context: child,
             parentSpanID: parent.flatMap { $0.spanID == 0 ? nil : $0.spanID }, startNanoseconds: start,
             endNanoseconds: start)
+        span.traceState = context.traceState
         return W3CSpan(span, context: context, exporter: exporter)
     }
 

@@ -2,7 +2,8 @@ import FoundationEssentials
 
 /// The course: its episodes, and the video of each.
 ///
-/// Video ids count from 1 and episode ids from 101, so that taking one for the other shows.
+/// Video ids count from 1 and episode ids from 101, so that taking one for the other shows. Addresses are relative: the
+/// mock does not know under which name a gateway shows it.
 enum Catalogue {
     static let episodes: [Episode] = lessons.enumerated().map { index, lesson in
         Episode(
@@ -10,7 +11,7 @@ enum Catalogue {
             number: 1 + index,
             title: lesson.title,
             excerpt: lesson.excerpt,
-            imageURL: imageURL(of: lesson, size: "small"),
+            imageURL: imageURL(of: lesson),
             videoID: 1 + index,
             publishedAt: firstPublication.addingTimeInterval(Double(index) * week))
     }
@@ -21,8 +22,14 @@ enum Catalogue {
         let lesson = lessons[number - 1]
         return Video(
             duration: lesson.duration,
-            imageURL: imageURL(of: lesson, size: "large"),
-            videoURL: "https://videos.example.com/\(lesson.slug)/stream.m3u8")
+            imageURL: imageURL(of: lesson),
+            videoURL: "/media/\(number)")
+    }
+
+    /// The picture with the name that ends an `imageURL`.
+    static func picture(named name: String) -> LessonPicture? {
+        guard let index = lessons.firstIndex(where: { "\($0.slug).svg" == name }) else { return nil }
+        return LessonPicture(number: 1 + index)
     }
 
     private static let lessons = Lesson.language + Lesson.concurrency + Lesson.server
@@ -31,7 +38,7 @@ enum Catalogue {
     private static let firstPublication = Date(timeIntervalSince1970: 1_736_150_400)
     private static let week = 604_800.0
 
-    private static func imageURL(of lesson: Lesson, size: String) -> String {
-        "https://images.example.com/\(lesson.slug)/\(size).jpg"
+    private static func imageURL(of lesson: Lesson) -> String {
+        "/images/\(lesson.slug).svg"
     }
 }

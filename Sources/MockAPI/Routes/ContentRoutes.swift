@@ -4,9 +4,7 @@ import NIOCore
 
 /// `/episodes` for everybody; `/videos/{id}` and `/user` with an access token.
 struct ContentRoutes {
-    let accounts: Accounts
-    let accessTokens: AccessTokens
-    let now: @Sendable () -> Date
+    let bearer: BearerCheck
 
     func register(on router: Router<BasicRequestContext>) throws {
         let episodes = try JSONAnswer.encode(Catalogue.episodes)
@@ -19,7 +17,7 @@ struct ContentRoutes {
 
     /// The token is looked at first: who is not signed in does not learn which videos there are.
     private func video(_ id: String, for request: Request) throws -> Response {
-        guard account(for: request) != nil else { return badAccessToken }
+        guard bearer.account(for: request) != nil else { return bearer.refusal }
         guard let video = Catalogue.video(withID: id) else {
             return JSONAnswer.error(.notFound, "There is no such video.")
         }
@@ -27,17 +25,7 @@ struct ContentRoutes {
     }
 
     private func user(_ request: Request) throws -> Response {
-        guard let account = account(for: request) else { return badAccessToken }
+        guard let account = bearer.account(for: request) else { return bearer.refusal }
         return try JSONAnswer.unstorable(account)
-    }
-
-    private func account(for request: Request) -> Account? {
-        AuthorizationCredentials.read(from: request.headers, scheme: "bearer")
-            .flatMap { accessTokens.accountID(for: $0, now: now()) }
-            .flatMap(accounts.account(withID:))
-    }
-
-    private var badAccessToken: Response {
-        JSONAnswer.unauthorized(.bearer, "The access token is missing or no longer good.")
     }
 }

@@ -1,6 +1,5 @@
 import ArgumentParser
 import CloakroomConfig
-import CloakroomProxy
 
 /// `cloakroom check-config`: everything that `serve` would refuse, all at once.
 struct CheckConfig: ParsableCommand {
@@ -12,7 +11,7 @@ struct CheckConfig: ParsableCommand {
 
     func run() throws {
         let report = Report.checkConfig(options.sources) { plan in
-            TLSFiles.mistakes(in: plan) + SessionStoreSetup.mistakes(in: plan)
+            FileChecks.mistakes(in: plan)
         }
         try report.finish()
     }

@@ -70,8 +70,9 @@ struct Demo: AsyncParsableCommand {
             let telemetry = GatewayTelemetry(settings: TelemetrySettings(plan))
             let ended: Result<Void, any Error>
             do {
-                let gateway = try Gateway(
-                    plan: plan, telemetry: telemetry, onListening: { await banner.gatewayListens($0) },
+                let status = ConfigStatus(hash: "demo", loadedAt: .now)
+                let gateway = try await Gateway(
+                    plan: plan, telemetry: telemetry, configStatus: { status }, onListening: { await banner.gatewayListens($0) },
                     onAdminListening: { await banner.adminListens($0) })
                 ended = .success(try await gateway.run())
             } catch {

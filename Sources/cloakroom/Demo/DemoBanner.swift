@@ -36,7 +36,8 @@ actor DemoBanner {
               admin            http://127.0.0.1:\(adminPort)
               mock API         http://127.0.0.1:\(apiPort)
 
-            Try it:
+            Open \(gateway)/ in a browser (the certificate is the demo's own, so it asks),
+            and sign in as jo@example.com / secret. Or try it here:
 
               curl -sk \(gateway)/episodes
               curl -sk \(gateway)/videos/1

@@ -1,6 +1,6 @@
 import CloakroomCore
 
-/// What the demo serves: the routes of the mock API, in the way that `config/cloakroom.yaml` describes.
+/// What the demo serves: the routes of the mock API and of its page, in the way that `config/cloakroom.yaml` describes.
 struct DemoPlan {
     let port: Int
     let clearPort: Int
@@ -39,32 +39,38 @@ struct DemoPlan {
     }
 
     private func routes() throws -> [Route] {
-        [
-            Route(
-                name: "episodes", methods: ["GET"],
-                pattern: try PathPattern("/episodes"), requiresAuthorization: false,
-                inject: .apiToken, messages: [.failedRequest: "The list of episodes could not be fetched."]),
-            Route(
-                name: "video", methods: ["GET"],
-                pattern: try PathPattern("/videos/{id}"), requiresAuthorization: true,
-                inject: [.apiToken, .bearer],
-                messages: [.unauthorized: "You need to be signed in to watch this episode."]),
-            Route(
-                name: "user", methods: ["GET"], pattern: try PathPattern("/user"),
-                requiresAuthorization: true, inject: [.apiToken, .bearer]),
+        let signInFirst = "You need to be signed in to watch this episode."
+        return [
+            try open(
+                "episodes", "/episodes", messages: [.failedRequest: "The list of episodes could not be fetched."]),
+            try protected("video", "/videos/{id}", messages: [.unauthorized: signInFirst]),
+            try protected("user", "/user"),
+            // A page that uses them, and what it shows.
+            try open("page", "/"),
+            try open("page-script", "/app.js"),
+            try open("page-style", "/app.css"),
+            try open("image", "/images/{name}"),
+            try protected("media", "/media/{id}", messages: [.unauthorized: signInFirst]),
             // To see for oneself what the API saw, and how slow answers and bodies go through.
-            Route(
-                name: "mock-slow", methods: ["GET"],
-                pattern: try PathPattern("/__mock/slow"), requiresAuthorization: false,
-                inject: .apiToken),
-            Route(
-                name: "mock-echo", methods: ["POST"],
-                pattern: try PathPattern("/__mock/echo"), requiresAuthorization: false,
-                inject: .apiToken),
-            Route(
-                name: "mock-requests", methods: ["GET", "DELETE"],
-                pattern: try PathPattern("/__mock/requests"),
-                requiresAuthorization: false, inject: .apiToken),
+            try open("mock-slow", "/__mock/slow"),
+            try open("mock-echo", "/__mock/echo", methods: ["POST"]),
+            try open("mock-requests", "/__mock/requests", methods: ["GET", "DELETE"]),
         ]
+    }
+
+    /// A route for everybody.
+    private func open(
+        _ name: String, _ path: String, methods: [String] = ["GET"], messages: [ProblemCode: String] = [:]
+    ) throws -> Route {
+        Route(
+            name: name, methods: methods, pattern: try PathPattern(path), requiresAuthorization: false,
+            inject: .apiToken, messages: messages)
+    }
+
+    /// A route for who is signed in.
+    private func protected(_ name: String, _ path: String, messages: [ProblemCode: String] = [:]) throws -> Route {
+        Route(
+            name: name, methods: ["GET"], pattern: try PathPattern(path), requiresAuthorization: true,
+            inject: [.apiToken, .bearer], messages: messages)
     }
 }

@@ -4,69 +4,76 @@ import CloakroomIdentity
 import CloakroomProxy
 import CloakroomTelemetry
 import Logging
-import NIOPosix
 import ServiceLifecycle
+import Synchronization
 import Tracing
 import UnixSignals
 
 /// The whole gateway: every room is made here and joined with the others, and nowhere else.
-struct Gateway {
+final class Gateway: Sendable {
+    /// What it started with.
     let plan: GatewayPlan
     let telemetry: GatewayTelemetry
+    private let parts: Parts
     private let server: GatewayServer
+    private let accounts = AccountsService()
+    private let current: Mutex<Accounts>
     private let services: [any Service]
-    private let logger: Logger
+
+    /// What lives as long as the process, whatever is configured anew.
+    private struct Parts {
+        let sessions: SessionStoreSetup
+        let observer: AccountTelemetry
+        let clock: SessionClock
+        let flightClock = SessionClock()
+        let telemetry: GatewayTelemetry
+        let tracer: (any Tracer)?
+        let logger: Logger
+
+        func accounts(_ plan: GatewayPlan) throws -> Accounts {
+            try Accounts(plan, sessions: sessions, observer: observer, flightClock: flightClock, tracer: tracer)
+        }
+
+        func tables(_ plan: GatewayPlan, _ accounts: Accounts) throws -> GatewayTables {
+            try GatewayTables(
+                plan: plan, sessions: sessions.store, renewer: accounts.renewer, ownEndpoints: accounts.ownEndpoints,
+                telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock)
+        }
+    }
 
     /// Joins everything that a plan asks for.
     /// - Parameters:
+    ///   - configStatus: What the status page says of the configuration.
     ///   - onListening: Is told where clients connect, once they can.
     ///   - onAdminListening: Is told the port for operators.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream or the session store is of no use.
     init(
-        plan: GatewayPlan, telemetry: GatewayTelemetry,
+        plan: GatewayPlan, telemetry: GatewayTelemetry, configStatus: @escaping @Sendable () -> ConfigStatus,
         onListening: @escaping @Sendable ([GatewayServer.BoundListener]) async -> Void = { _ in },
         onAdminListening: @escaping @Sendable (Int) async -> Void = { _ in }
-    ) throws {
+    ) async throws {
         self.plan = plan
         self.telemetry = telemetry
         let logger = Logger(label: "cloakroom") { telemetry.makeLogHandler(label: $0) }
-        self.logger = logger
-
         let observer = AccountTelemetry(metrics: telemetry.metrics, audit: AuditLog(logger: logger))
-        let flightClock = SessionClock()
         let clock = SessionClock(isSteady: plan.session.store != .valkey)
         let sessions = try SessionStoreSetup(
-            plan.session, events: observer.sessionEvents, metrics: telemetry.metrics, registry: telemetry.registry,
-            clock: clock, logger: logger)
+            plan.session, events: observer.sessionEvents, telemetry: telemetry, clock: clock, logger: logger)
+        let parts = Parts(
+            sessions: sessions, observer: observer, clock: clock, telemetry: telemetry,
+            tracer: plan.tracing.exporter == .none ? nil : telemetry.tracer, logger: logger)
+        self.parts = parts
 
-        // In the order in which they are needed; see ``run()``.
-        var services: [any Service] = []
-        let ownEndpoints: any OwnEndpoints
-        let renewer: any SessionRenewing
-        if let upstream = plan.accounts.upstream.map({ plan.upstreams[$0] }) {
-            let client = UpstreamTokenClient(
-                upstream, timeouts: plan.timeouts, eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-                tls: try UpstreamTLS.configuration(upstream.tls))
-            let sessionRenewer = SessionRenewer(
-                store: sessions.store, client: client, observer: observer, canRenew: client.canRenew,
-                limits: RenewalLimits(plan.timeouts), clock: { .now }, flightClock: { flightClock.now })
-            services += [
-                TokenClientService(client: client), SessionStoreService(store: sessions.store),
-                SessionRenewerService(renewer: sessionRenewer),
-            ]
-            renewer = sessionRenewer
-            ownEndpoints = AccountEndpoints(
-                store: sessions.store, client: client, observer: observer, session: plan.session,
-                accounts: plan.accounts, accounts: sessions.accounts)
-        } else {
-            services.append(SessionStoreService(store: sessions.store))
-            renewer = NoRenewal()
-            ownEndpoints = NoOwnEndpoints()
+        let first = try parts.accounts(plan)
+        accounts.add(first)
+        current = Mutex(first)
+        let tables: GatewayTables
+        do {
+            tables = try parts.tables(plan, first)
+        } catch {
+            await first.discard()
+            throw error
         }
-
-        let tables = try GatewayTables(
-            plan: plan, sessions: sessions.store, renewer: renewer, ownEndpoints: ownEndpoints, telemetry: telemetry,
-            tracer: plan.tracing.exporter == .none ? nil : telemetry.tracer, logger: logger, sessionClock: clock)
         let server = GatewayServer(tables: tables, logger: logger) { listeners in
             for listener in listeners {
                 logger.notice(
@@ -75,6 +82,13 @@ struct Gateway {
             await onListening(listeners)
         }
         self.server = server
+        let circuits = CircuitGauges(telemetry.metrics)
+        telemetry.registry.onScrape { circuits.show(server.upstreamStatus()) }
+
+        // In the order in which they are needed; see ``run(beside:)``.
+        var services: [any Service] = [
+            SpanExportService(telemetry: telemetry), SessionStoreService(store: sessions.store), accounts,
+        ]
         if let admin = plan.admin {
             services.append(
                 AdminServer(
@@ -90,44 +104,75 @@ struct Gateway {
                             token: $0, sessions: SessionRevoker(sessions: sessions.store, observer: observer),
                             now: { clock.now })
                     },
-                    logger: logger
+                    status: StatusSource(
+                        config: configStatus, upstreams: { server.upstreamStatus() },
+                        certificates: { server.certificates() }, isDraining: { server.isDraining },
+                        store: plan.session.store.rawValue, version: Cloakroom.version, commit: Cloakroom.commit),
+                    now: { .now }, logger: logger
                 ) { port in
                     let address = HostAndPort(host: admin.address.host, port: port)
                     logger.notice("listening for operators", metadata: ["address": "\(address)"])
                     await onAdminListening(port)
                 })
         }
-        self.services = services
+        self.services = services + [server]
+    }
+
+    /// Goes over to another configuration while it serves: all of it or nothing. Only for a plan that differs in nothing
+    /// that needs a restart.
+    /// - Throws: What cannot be used, and why; then everything is as before.
+    func apply(_ plan: GatewayPlan) async throws {
+        let next = try parts.accounts(plan)
+        let previous = current.withLock { $0 }
+        do {
+            try await server.replace(try parts.tables(plan, next)) { previous.end() }
+        } catch {
+            await next.discard()
+            throw error
+        }
+        current.withLock { $0 = next }
+        accounts.add(next)
+        if let level = Logger.Level(rawValue: plan.logging.level) { telemetry.setLogLevel(level) }
+    }
+
+    /// Tells metrics and audit log what came of an attempt at another configuration.
+    func noteReload(_ outcome: ReloadOutcome) {
+        telemetry.metrics.recordReload(isSuccess: outcome.isSuccess, now: outcome.time)
+        parts.observer.audit.configReloaded(hash: outcome.hash, problems: outcome.problems)
     }
 
     /// Serves until it is told to stop by a signal or by its task's cancellation. What was started last ends first, so
     /// that clients are served to the end by everything they need.
-    func run() async throws {
-        // Behind the clients' last exchanges come the renewals that are under way, each with a lease's time at most.
-        let grace = plan.timeouts.drain + RenewalLimits(plan.timeouts).lease + .seconds(5)
+    /// - Parameter reload: What calls ``apply(_:)``.
+    func run(beside reload: (any Service)? = nil) async throws {
+        // Behind the clients' last exchanges come the renewals that are under way, each with a lease's time at most, and
+        // the last spans.
+        let grace =
+            plan.timeouts.drain + RenewalLimits(plan.timeouts).lease + SpanExportService.patience + .seconds(5)
+        let all = services + (reload.map { [$0] } ?? [])
         var configuration = ServiceGroupConfiguration(
-            services: (services + [server]).map {
-                .init(service: $0, successTerminationBehavior: .gracefullyShutdownGroup)
-            },
-            gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+            services: all.map { .init(service: $0, successTerminationBehavior: .gracefullyShutdownGroup) },
+            gracefulShutdownSignals: [.sigterm, .sigint], logger: parts.logger)
         configuration.maximumGracefulShutdownDuration = grace
         configuration.maximumCancellationDuration = .seconds(10)
         await SecondSignal.watch(telemetry)
         defer { telemetry.shutdown() }
         try await ServiceGroup(configuration: configuration).run()
-        logger.notice("stopped")
+        parts.logger.notice("stopped")
     }
 }
 
 extension TelemetrySettings {
-    /// What a plan says about logs and traces.
+    /// What a plan says about metrics, logs and traces.
     init(_ plan: GatewayPlan) {
         self.init()
         version = Cloakroom.version
+        commit = Cloakroom.commit
+        // Without a listener for operators nobody could read them.
+        isMetricsEnabled = plan.admin != nil
         logFormat = plan.logging.format == .json ? .json : .text
         logLevel = Logger.Level(rawValue: plan.logging.level) ?? .info
         isAccessLogEnabled = plan.logging.accessLog
-        sampler = TraceSampler(plan.tracing.sampler)
-        areSpansLogged = plan.tracing.exporter == .log
+        tracing = plan.tracing
     }
 }

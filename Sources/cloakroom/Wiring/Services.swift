@@ -23,13 +23,14 @@ extension SessionClock {
     }
 }
 
-/// Closes the connections for sign-ins once nobody needs them.
-struct TokenClientService: Service {
-    let client: UpstreamTokenClient
+/// Carries finished spans away, to the last one.
+struct SpanExportService: Service {
+    /// What the last spans may take.
+    static let patience = Duration.seconds(5)
+    let telemetry: GatewayTelemetry
 
     func run() async throws {
-        try? await gracefulShutdown()
-        await client.shutdown()
+        await cancelWhenGracefulShutdown { await telemetry.runExporter() }
     }
 }
 

@@ -17,9 +17,9 @@ struct SessionStoreSetup {
     /// Makes the store; it is ``SessionStoreService`` that brings it up.
     /// - Throws: If a file for TLS with the server is of no use, or a secret is missing.
     init(
-        _ plan: SessionPlan, events: SessionEvents, metrics: GatewayMetrics, registry: PrometheusRegistry,
-        clock: SessionClock, logger: Logger
+        _ plan: SessionPlan, events: SessionEvents, telemetry: GatewayTelemetry, clock: SessionClock, logger: Logger
     ) throws {
+        let metrics = telemetry.metrics
         let backend = metrics.sessionStore(
             backend: plan.store.rawValue,
             // Nothing of what the memory store does takes a time worth measuring.
@@ -29,11 +29,13 @@ struct SessionStoreSetup {
             clock: { clock.now }, events: events
         ) { operation, isSuccess, nanoseconds in
             backend.record(operation: operation.rawValue, isSuccess: isSuccess, nanoseconds: nanoseconds)
+            telemetry.tracer.recordStoreCall(
+                operation.rawValue, backend: plan.store.rawValue, isSuccess: isSuccess, nanoseconds: nanoseconds)
         }
         let store = made.store
         self.store = store
         accounts = made.accounts
-        registry.onScrape {
+        telemetry.registry.onScrape {
             metrics.sessionsActive.set(Int64(store.count))
             backend.up.set(store.isAvailable ? 1 : 0)
         }
@@ -73,15 +75,5 @@ struct SessionStoreService: Service {
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await store.run() }
-    }
-}
-
-/// Waits for renewals that are under way when the gateway stops: a refresh token that was spent and whose successor was
-/// not kept would be a session lost.
-struct SessionRenewerService: Service {
-    let renewer: SessionRenewer
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown { await renewer.run() }
     }
 }

@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomIdentity
 import Testing
+import Tracing
 
 /// Account endpoints over a scripted store and client.
 struct EndpointsUnderTest {
@@ -17,7 +18,7 @@ struct EndpointsUnderTest {
 
     init(
         messages: [ProblemCode: String] = [:], cookie: CookiePlan = CookiePlan(), isThrottled: Bool = true,
-        maxSessionsPerAccount: Int = 100
+        maxSessionsPerAccount: Int = 100, tracer: (any Tracer)? = nil
     ) {
         store = ScriptedStore(journal)
         client = ScriptedClient(journal, signIn: .success(Self.signedIn("1")))
@@ -25,7 +26,7 @@ struct EndpointsUnderTest {
             store: store, client: client, observer: observer,
             session: SessionPlan(maxSessionsPerAccount: maxSessionsPerAccount, cookie: cookie),
             accounts: AccountsPlan(messages: messages, isThrottled: isThrottled),
-            accounts: AccountHashes(Upstreams.accountKey))
+            accounts: AccountHashes(Upstreams.accountKey), tracer: tracer)
     }
 
     static func signedIn(_ number: String, account: AccountName = account) -> SignedIn {

@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomIdentity
 import Testing
+import Tracing
 
 /// A renewer over a store in memory, a client that rotates tokens, and a clock that stands still.
 struct RenewerUnderTest {
@@ -12,10 +13,11 @@ struct RenewerUnderTest {
     let observer = RecordingObserver()
     let renewer: SessionRenewer
 
-    init(canRenew: Bool = true, bounds: RenewalBounds = RenewalBounds()) {
+    init(canRenew: Bool = true, bounds: RenewalBounds = RenewalBounds(), tracer: (any Tracer)? = nil) {
         renewer = SessionRenewer(
             store: store, client: client, observer: observer, canRenew: canRenew, limits: Self.limits,
-            bounds: bounds, clock: { [time] in time.now }, sleep: { [time] in try await time.sleep(for: $0) })
+            bounds: bounds, clock: { [time] in time.now }, tracer: tracer,
+            sleep: { [time] in try await time.sleep(for: $0) })
     }
 
     /// Puts a session into the store whose access token has ended.

@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomIdentity
 import NIOPosix
+import Tracing
 
 /// Plans and clients of upstreams that tests talk to.
 enum Upstreams {
@@ -24,11 +25,12 @@ enum Upstreams {
     }
 
     static func withClient<R: Sendable>(
-        _ plan: UpstreamPlan, timeout: Duration = .seconds(10), body: (UpstreamTokenClient) async throws -> R
+        _ plan: UpstreamPlan, timeout: Duration = .seconds(10), tracer: (any Tracer)? = nil,
+        body: (UpstreamTokenClient) async throws -> R
     ) async throws -> R {
         let client = UpstreamTokenClient(
             plan, timeouts: TimeoutsPlan(identity: timeout),
-            eventLoopGroup: MultiThreadedEventLoopGroup.singleton)
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton, tracer: tracer)
         do {
             let result = try await body(client)
             await client.shutdown()

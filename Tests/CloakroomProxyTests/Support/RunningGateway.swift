@@ -16,12 +16,26 @@ struct RunningGateway: Sendable {
     let ports: [Int]
     let upstream: ScriptedUpstream
     let telemetry: GatewayTelemetry
+    /// What it started with.
+    let plan: GatewayPlan
+    let server: GatewayServer
+    fileprivate let makeTables: @Sendable (GatewayPlan) throws -> GatewayTables
     fileprivate let group: ServiceGroup
     fileprivate let running: Task<Void, any Error>
 
     /// A new connection of a client.
     func client(receiveBuffer: Int? = nil) async throws -> RawClient {
         try await RawClient.connect(port: port, receiveBuffer: receiveBuffer)
+    }
+
+    /// Has it go by another plan from now on.
+    /// - Parameter onRetired: Is called once the last exchange with the old one has ended.
+    func replace(
+        onRetired: @escaping @Sendable () -> Void = {}, _ adjust: (inout GatewayPlan) throws -> Void
+    ) async throws {
+        var plan = plan
+        try adjust(&plan)
+        try await server.replace(try makeTables(plan), onRetired: onRetired)
     }
 
     /// Tells it to stop, as a signal would.
@@ -87,11 +101,13 @@ struct GatewaySetup: Sendable {
             adjust(&plan)
             let telemetry = GatewayTelemetry(settings: settings)
             defer { telemetry.shutdown() }
-            let tables = try GatewayTables(
-                plan: plan, sessions: sessions, renewer: renewer, ownEndpoints: endpoints, telemetry: telemetry,
-                tracer: tracer, logger: logger, resolver: resolver)
+            let makeTables = { @Sendable (plan: GatewayPlan) throws in
+                try GatewayTables(
+                    plan: plan, sessions: sessions, renewer: renewer, ownEndpoints: endpoints, telemetry: telemetry,
+                    tracer: tracer, logger: logger, resolver: resolver)
+            }
             let box = PortBox()
-            let server = GatewayServer(tables: tables, logger: logger) { listeners in
+            let server = GatewayServer(tables: try makeTables(plan), logger: logger) { listeners in
                 box.ports.withLock { $0 = listeners.map(\.address.port) }
             }
             let group = ServiceGroup(configuration: .init(services: [.init(service: server)], logger: logger))
@@ -104,8 +120,8 @@ struct GatewaySetup: Sendable {
                 try await eventually("a listener") { box.ports.withLock { $0 != nil } }
                 let ports = box.ports.withLock { $0 ?? [] }
                 let gateway = RunningGateway(
-                    port: ports.first ?? 0, ports: ports, upstream: upstream, telemetry: telemetry, group: group,
-                    running: running)
+                    port: ports.first ?? 0, ports: ports, upstream: upstream, telemetry: telemetry, plan: plan,
+                    server: server, makeTables: makeTables, group: group, running: running)
                 if gateway.port == 0 { try await gateway.stopped() }
                 result = .success(try await body(gateway))
             } catch {

@@ -107,7 +107,7 @@ struct TraceTests {
         #expect(server.operationName == "GET public")
         #expect(client.operationName == "GET")
         for (name, value) in [
-            ("http.request.method", "GET"), ("http.route", "/public/*"), ("url.scheme", "http"),
+            ("http.request.method", "GET"), ("http.route", "/public/*"), ("url.scheme", "http"), ("url.path", "/public/a"),
             ("http.response.status_code", "200"), ("network.protocol.version", "1.1"), ("client.address", "127.0.0.1"),
         ] {
             #expect(Self.text(server, name) == value, "\(name)")
@@ -127,7 +127,44 @@ struct TraceTests {
                 _ = try await gateway.client().exchange(Ask.get())
             }
             #expect(spans.first { $0.kind == .server }?.status?.code == (serverFails ? .error : nil))
-            #expect(spans.first { $0.kind == .client }?.status?.code == .error)
+            let client = try #require(spans.first { $0.kind == .client })
+            #expect(client.status?.code == .error)
+            #expect(Self.text(client, "error.type") == "\(status)")
+        }
+    }
+
+    @Test("A stranger's trace is not continued, and the new one links to it")
+    func link() async throws {
+        let spans = RecordedSpans()
+        let tracer = W3CTracer(sampler: .alwaysOn.parentBased, exporter: spans)
+        try await GatewaySetup([.request, .send(Reply.ok)]).with(\.tracer, tracer).run { gateway in
+            _ = try await gateway.client().exchange(Ask.get("/public/a", Self.incoming))
+            try await eventually("two spans") { spans.all.count == 2 }
+            let server = try #require(spans.all.first { $0.kind == .server })
+            #expect(server.parentSpanID == nil)
+            #expect("\(server.context.traceID)" != Self.traceID)
+            #expect(server.links.map(\.traceparentText) == [String(Self.incoming.dropFirst(13))])
+        }
+    }
+
+    @Test("What is done for a sampled request off the loops is done below its span; for others below none")
+    func coldWork() async throws {
+        for sampler in [TraceSampler.alwaysOn, .alwaysOff] {
+            let spans = RecordedSpans()
+            let tracer = W3CTracer(sampler: sampler, exporter: spans)
+            let endpoints = FakeEndpoints { _ in
+                OwnResponse(
+                    status: 200,
+                    fields: [.init("X-Trace", ServiceContext.current?.traceContext?.traceparentText ?? "none")])
+            }
+            var setup = GatewaySetup().with(\.tracer, tracer).with(\.endpoints, endpoints)
+            setup.settings.sampler = sampler
+            try await setup.run { gateway in
+                let answer = try await gateway.client().exchange(Ask.get("/auth"))
+                if sampler == .alwaysOff { return #expect(answer["X-Trace"] == "none") }
+                try await eventually("a span") { spans.all.count == 1 }
+                #expect(answer["X-Trace"] == spans.all[0].context.traceparentText)
+            }
         }
     }
 

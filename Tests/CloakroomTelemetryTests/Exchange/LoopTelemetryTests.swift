@@ -166,6 +166,57 @@ struct LoopTelemetryTests {
         #expect(count > 30 && count < 100)
     }
 
+    @Test("Of a route with a ratio of 0 only failures are written, and everything is counted")
+    func sampled() async throws {
+        let pipe = try LinePipe()
+        var settings = TelemetrySettings()
+        settings.logFileDescriptor = pipe.writeEnd
+        let telemetry = GatewayTelemetry(settings: settings)
+        let loop = telemetry.makeLoopTelemetry(routes: ["video"], upstreams: [], accessLogRatios: [0])
+        var failed = Self.record
+        failed.status = 503
+        for record in [Self.record, failed, Self.record] { finish(loop, record, path: [0x2f]) }
+        loop.flush()
+        telemetry.logWriter.shutdown()
+        #expect(try await pipe.objects().map { $0["status"] as? Int } == [503])
+        let exposition = String(decoding: telemetry.registry.exposition(), as: UTF8.self)
+        #expect(exposition.contains("cloakroom_auth_decisions_total{decision=\"forwarded\",route=\"video\"} 3\n"))
+    }
+
+    @Test("Without metrics lines are written and no exchange is counted")
+    func metricsOff() async throws {
+        let pipe = try LinePipe()
+        var settings = TelemetrySettings()
+        settings.logFileDescriptor = pipe.writeEnd
+        settings.isMetricsEnabled = false
+        let telemetry = GatewayTelemetry(settings: settings)
+        let loop = telemetry.makeLoopTelemetry(routes: ["video"], upstreams: [])
+        finish(loop, Self.record, path: [0x2f])
+        loop.flush()
+        telemetry.logWriter.shutdown()
+        #expect(try await pipe.objects().count == 1)
+        let exposition = String(decoding: telemetry.registry.exposition(), as: UTF8.self)
+        for family in ["http_server_active_requests{", "http_server_request_duration", "cloakroom_auth_decisions"] {
+            #expect(!exposition.contains(family), "\(family)")
+        }
+    }
+
+    @Test("A route table may turn the access log on or off, whatever the settings say")
+    func accessLogOfTable() async throws {
+        let pipe = try LinePipe()
+        var settings = TelemetrySettings()
+        settings.logFileDescriptor = pipe.writeEnd
+        settings.isAccessLogEnabled = false
+        let telemetry = GatewayTelemetry(settings: settings)
+        for isEnabled in [nil, true, false] {
+            let loop = telemetry.makeLoopTelemetry(routes: ["video"], upstreams: [], isAccessLogEnabled: isEnabled)
+            finish(loop, Self.record, path: [0x2f])
+            loop.flush()
+        }
+        telemetry.logWriter.shutdown()
+        #expect(try await pipe.objects().count == 1)
+    }
+
     @Test("Without an access log nothing is written and everything is counted")
     func accessLogOff() async throws {
         let outcome = try await run(accessLog: false) { finish($0, Self.record, path: [0x2f]) }

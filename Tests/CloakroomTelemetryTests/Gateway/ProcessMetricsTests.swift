@@ -10,6 +10,7 @@ struct ProcessMetricsTests {
         let status = ProcessStatus(text)
         #expect(status?.processorTicks == 300)
         #expect(status?.startTicks == 9_000)
+        #expect(status?.virtualBytes == 1_000_000)
         #expect(status?.residentPages == 777)
         #expect(ProcessStatus("7 (x) S 1") == nil)
         #expect(ProcessStatus("") == nil)

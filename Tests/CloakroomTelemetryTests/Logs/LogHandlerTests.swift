@@ -156,6 +156,27 @@ struct AuditLogTests {
         #expect(objects.allSatisfy { $0["peer"] == nil && $0["request_id"] == nil })
     }
 
+    @Test("A reload is one event: success at notice, failure at error with what is wrong, cut to a bound")
+    func configReload() async throws {
+        let pipe = try LinePipe()
+        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
+        let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
+        audit.configReloaded(hash: "0123456789ab")
+        audit.configReloaded(
+            hash: "ba9876543210", problems: (0..<1_000).map { "\($0): " + String(repeating: "x", count: 900) })
+        writer.shutdown()
+        let objects = try await pipe.objects()
+        #expect(objects.map { $0["event"] as? String } == ["config_reload", "config_reload"])
+        #expect(objects.map { $0["outcome"] as? String } == ["success", "failure"])
+        #expect(objects.map { $0["level"] as? String } == ["notice", "error"])
+        #expect(objects.map { $0["config"] as? String } == ["0123456789ab", "ba9876543210"])
+        #expect(objects[0]["problems"] == nil)
+        #expect(objects[1]["count"] as? String == "1000")
+        let problems = try #require(objects[1]["problems"] as? [String])
+        #expect(problems.count == 20)
+        #expect(problems.allSatisfy { $0.count == 500 })
+    }
+
     @Test("Renewals that fail for the time being are told of once in ten seconds, with the number left out")
     func failedRenewals() async throws {
         let pipe = try LinePipe()

@@ -36,6 +36,32 @@ struct LogWriterTests {
         #expect(await received.count == lines * line.count)
     }
 
+    @Test(
+        "A full pipe slows nobody who submits, and once somebody reads again every line is whole",
+        .timeLimit(.minutes(1)))
+    func readerComesBack() async throws {
+        let pipe = try LinePipe()
+        let dropped = CounterHandle()
+        // Room that no number of whole lines fills up: a short line always finds some.
+        let writer = LogWriter(fileDescriptor: pipe.writeEnd, pendingLimit: 64 << 10 + 100, dropped: dropped)
+        let start = ContinuousClock.now
+        for _ in 0..<20_000 { writer.submit(bytes: line, lines: 1) }
+        // Whoever waited for the pipe would wait for ever, for nobody reads.
+        #expect(ContinuousClock.now - start < .seconds(10))
+        #expect(dropped.value > 19_000)
+        let kept = 20_000 - Int(dropped.value)
+
+        async let received = pipe.readToEnd()
+        writer.submit(bytes: Array("after the pause\n".utf8), lines: 1)
+        #expect(writer.shutdown(within: .seconds(30)))
+        pipe.closeWriteEnd()
+        let lines = await received.split(separator: UInt8(ascii: "\n"))
+        #expect(lines.count == kept + 1)
+        #expect(lines.dropLast().allSatisfy { $0 == line.dropLast() })
+        #expect(lines.last.map { String(decoding: $0, as: UTF8.self) } == "after the pause")
+        #expect(Int(dropped.value) == 20_000 - kept)
+    }
+
     @Test("A stuck reader holds up the exit no longer than the bound")
     func stuckShutdown() throws {
         let pipe = try LinePipe()

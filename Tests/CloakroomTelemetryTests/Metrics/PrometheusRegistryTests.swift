@@ -52,7 +52,7 @@ struct PrometheusRegistryTests {
         registry.histogram("thing", help: "T.").record(nanoseconds: 1)
         #expect(gauge.value == 9)
         #expect(fraction.value == 0.5)
-        #expect(text(registry).contains("# TYPE thing counter\nthing 5\n"))
+        #expect(text(registry).contains("# TYPE thing_total counter\nthing_total 5\n"))
         #expect(text(registry).contains("{signal=\"metrics\"} 3\n"))
     }
 
@@ -66,6 +66,21 @@ struct PrometheusRegistryTests {
         #expect(!text(registry).contains("TYPE a_seconds_count"))
         #expect(!text(registry).contains("TYPE b_seconds histogram"))
         #expect(text(registry).contains("{signal=\"metrics\"} 2\n"))
+    }
+
+    @Test("A counter's name ends in _total, whatever it was called")
+    func totalSuffix() {
+        let registry = PrometheusRegistry()
+        let one = registry.counter("requests", help: "R.")
+        #expect(one === registry.counter("requests_total", help: "R."))
+    }
+
+    @Test("Labels that only Unicode calls equal are two series")
+    func canonicalEquivalence() {
+        let registry = PrometheusRegistry()
+        let composed = registry.gauge("g", help: "G.", labels: [("l", "\u{e9}")])
+        #expect(composed !== registry.gauge("g", help: "G.", labels: [("l", "e\u{301}")]))
+        #expect(composed === registry.gauge("g", help: "G.", labels: [("l", "\u{e9}")]))
     }
 
     @Test("Counters never fall")

@@ -1,3 +1,4 @@
+import CloakroomCore
 import Testing
 
 @testable import CloakroomTelemetry
@@ -11,10 +12,10 @@ struct TraceSamplerTests {
     private let id = Identifier128(high: 7, low: 1 << 63)
 
     @Test("Constant samplers ignore the parent, parent-based ones follow it")
-    func parents() throws {
-        for (name, root) in [("always_on", true), ("always_off", false)] {
-            let plain = try #require(TraceSampler(name: name))
-            let following = try #require(TraceSampler(name: "parentbased_" + name))
+    func parents() {
+        for (plan, root) in [(SamplerPlan.Root.alwaysOn, true), (.alwaysOff, false)] {
+            let plain = TraceSampler(SamplerPlan(root: plan, isParentBased: false))
+            let following = TraceSampler(SamplerPlan(root: plan, isParentBased: true))
             for sampled in [true, false] {
                 #expect(plain.isSampled(traceID: id, parent: parent(sampled: sampled)) == root)
                 #expect(following.isSampled(traceID: id, parent: parent(sampled: sampled)) == sampled)
@@ -41,15 +42,15 @@ struct TraceSamplerTests {
         #expect(!TraceSampler.traceIDRatio(.nan).isSampled(traceID: id, parent: nil))
     }
 
-    @Test("Names are OpenTelemetry's; what is not understood is refused")
-    func names() {
-        #expect(TraceSampler(name: "traceidratio", argument: "0.5") == .traceIDRatio(0.5))
-        #expect(TraceSampler(name: "traceidratio") == .traceIDRatio(1))
-        #expect(TraceSampler(name: "parentbased_traceidratio", argument: "0.1") == .traceIDRatio(0.1).parentBased)
-        for argument in ["", "x", "1.1", "-0.1", "nan"] {
-            #expect(TraceSampler(name: "traceidratio", argument: argument) == nil)
+    @Test("A plan's share is read for a ratio alone, and a share outside of 0...1 is brought inside")
+    func plans() {
+        #expect(TraceSampler(SamplerPlan(root: .alwaysOn, ratio: 0, isParentBased: false)) == .alwaysOn)
+        #expect(TraceSampler(SamplerPlan(root: .alwaysOff, ratio: 1, isParentBased: false)) == .alwaysOff)
+        #expect(
+            TraceSampler(SamplerPlan(root: .traceIDRatio, ratio: 0.5, isParentBased: false)) == .traceIDRatio(0.5))
+        #expect(TraceSampler(SamplerPlan()) == .traceIDRatio(0.01).parentBased)
+        for (ratio, inside) in [(1.1, 1.0), (-0.1, 0), (.nan, 0)] {
+            #expect(TraceSampler(SamplerPlan(ratio: ratio, isParentBased: false)) == .traceIDRatio(inside))
         }
-        #expect(TraceSampler(name: "ALWAYS_ON") == nil)
-        #expect(TraceSampler(name: "parentbased_") == nil)
     }
 }

@@ -9,6 +9,7 @@ struct APITokenTests {
         (.POST, "/auth/refresh"), (.POST, "/auth/revoke"), (.POST, "/api/v1/signin"), (.GET, "/"), (.GET, "/nowhere"),
         (.PUT, "/episodes"), (.OPTIONS, "/auth"), (.GET, "/__mock/requests"), (.DELETE, "/__mock/requests"),
         (.GET, "/__mock/slow?seconds=0"), (.POST, "/__mock/echo"), (.GET, "/__mock/bytes?count=1"),
+        (.GET, "/app.js"), (.GET, "/app.css"), (.GET, "/images/values-first.svg"), (.GET, "/media/1"),
     ]
 
     @Test(
@@ -36,7 +37,7 @@ struct APITokenTests {
     func unknown() async throws {
         try await MockAPI.withServer { mock async throws in
             #expect(try await mock.send(.GET, "/nowhere").status == 404)
-            #expect(try await mock.send(.GET, "/").status == 404)
+            #expect(try await mock.send(.GET, "/index.html").status == 404)
             #expect(try await mock.send(.DELETE, "/episodes").status == 404)
             #expect(try await mock.send(.GET, "/auth").status == 404)
         }

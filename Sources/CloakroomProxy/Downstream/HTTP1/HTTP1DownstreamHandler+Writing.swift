@@ -134,7 +134,7 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
         discarded = 0
         if reading == .body {
             // The rest of the request is read and dropped.
-            deadline = context.now &+ context.timeouts.bodyIdle
+            deadline = context.now &+ context.generation.timeouts.bodyIdle
         } else {
             waitForRequest()
         }

@@ -57,7 +57,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         self.client = client
         channel = client.channel
         context = client.context
-        parser = HeadParser(limits: context.headLimits)
+        parser = HeadParser(limits: context.generation.headLimits)
     }
 
     /// Up to so many bytes an answer is gathered before it is sent; larger parts go by themselves.
@@ -85,7 +85,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         guard exchange == nil else { return }
         context.beginEvent()
         exchange = Exchange(context: context, peer: client.makePeer(), downstream: self)
-        deadline = context.now &+ context.timeouts.keepAlive
+        deadline = context.now &+ context.generation.timeouts.keepAlive
         context.add(self)
         // It was accepted just before the gateway was told to stop.
         if context.isDraining { closeNow() }
@@ -184,14 +184,14 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         do throws(WireError) {
             guard try parser.parse(&inbound, into: &exchange.head) else {
                 // Counted from the first byte: what comes later does not put it off.
-                deadline = min(deadline, now &+ context.timeouts.header)
+                deadline = min(deadline, now &+ context.generation.timeouts.header)
                 return false
             }
             let framing = try BodyFraming.of(exchange.head)
             exchange.protocolVersion = exchange.head.minorVersion == 0 ? .http1_0 : .http1_1
             let options = ConnectionOptions.read(exchange.head)
             requestCount += 1
-            let limit = context.tables.plan.limits.requestsPerConnection
+            let limit = context.generation.tables.plan.limits.requestsPerConnection
             persists =
                 options.persists(minorVersion: exchange.head.minorVersion) && !context.isDraining
                 && (limit == 0 || requestCount < limit)
@@ -268,10 +268,10 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         reading = .head
         discarded = 0
         guard channel.isWritable else {
-            deadline = context.now &+ context.timeouts.bodyIdle
+            deadline = context.now &+ context.generation.timeouts.bodyIdle
             return
         }
-        deadline = context.now &+ (inbound.readableBytes > 0 ? context.timeouts.header : context.timeouts.keepAlive)
+        deadline = context.now &+ (inbound.readableBytes > 0 ? context.generation.timeouts.header : context.generation.timeouts.keepAlive)
     }
 
     // MARK: - Ends
@@ -288,7 +288,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
             try? channel.syncOptions?.setOption(.autoRead, value: true)
         }
         // A slow reader has as long as for any body; the short time begins when everything is sent.
-        deadline = context.now &+ context.timeouts.bodyIdle
+        deadline = context.now &+ context.generation.timeouts.bodyIdle
         guard !wasTunnel else { return lingerBehindTunnel(for: time) }
         let sent = channel.eventLoop.makePromise(of: Void.self)
         sent.futureResult.assumeIsolated().whenComplete { [self] _ in

@@ -70,7 +70,7 @@ extension HTTP2DownstreamHandler {
 
     func afterStream() {
         guard streams.isEmpty, phase < .lingering else { return }
-        deadline = context.now &+ (phase == .open ? context.timeouts.keepAlive : Self.announcementTime)
+        deadline = context.now &+ (phase == .open ? context.generation.timeouts.keepAlive : Self.announcementTime)
         flushLater()
     }
 

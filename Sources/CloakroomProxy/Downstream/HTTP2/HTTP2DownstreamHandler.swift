@@ -79,9 +79,9 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     /// The handler that does the frames. The fields of requests are checked here, so not there.
     func makeFrameHandler() -> NIOHTTP2Handler {
         var connection = NIOHTTP2Handler.ConnectionConfiguration()
-        let limits = context.headLimits
+        let limits = context.generation.headLimits
         connection.initialSettings = [
-            HTTP2Setting(parameter: .maxConcurrentStreams, value: context.tables.plan.limits.streamsPerConnection),
+            HTTP2Setting(parameter: .maxConcurrentStreams, value: context.generation.tables.plan.limits.streamsPerConnection),
             // Counted with 32 bytes for each field (RFC 9113 §6.5.2).
             HTTP2Setting(parameter: .maxHeaderListSize, value: limits.head + limits.fields * 32),
             HTTP2Setting(parameter: .initialWindowSize, value: Self.streamWindow),
@@ -93,7 +93,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         // They are counted over the connection's life, until some stream ends; a tunnel may have a few.
         connection.maximumSequentialEmptyDataFrames = 100
         // Bodies may be on their way to all streams that were answered early.
-        connection.maximumRecentlyResetStreams = max(100, context.tables.plan.limits.streamsPerConnection)
+        connection.maximumRecentlyResetStreams = max(100, context.generation.tables.plan.limits.streamsPerConnection)
         return NIOHTTP2Handler(mode: .server, frameDelegate: watch, connectionConfiguration: connection)
     }
 
@@ -103,7 +103,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         self.handlerContext = handlerContext
         peer = client.makePeer()
         // Until its settings come, the client is held to the shorter time.
-        deadline = context.beginEvent() &+ context.timeouts.header
+        deadline = context.beginEvent() &+ context.generation.timeouts.header
         context.add(self)
         write(.windowUpdate(windowSizeIncrement: Self.connectionTarget - 65_535), on: .rootStream)
         if context.isDraining { drain() }
@@ -130,7 +130,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
             receiveWindow(increment, on: frame.streamID)
         case .settings(.settings(let settings)):
             // The client is there; it may take its time for the first request.
-            if requestCount == 0, phase == .open { deadline = now &+ context.timeouts.keepAlive }
+            if requestCount == 0, phase == .open { deadline = now &+ context.generation.timeouts.keepAlive }
             receive(settings)
         case .ping(_, ack: true):
             if phase == .announced { finishAnnouncement() }
@@ -224,7 +224,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         streams.append(stream)
         streamIDs.append(id)
         stream.begin(id, payload.headers, endsStream: payload.endStream, sendWindow: initialWindow)
-        let limit = context.tables.plan.limits.requestsPerConnection
+        let limit = context.generation.tables.plan.limits.requestsPerConnection
         if limit > 0, requestCount >= limit, phase == .open { announceEnd() }
     }
 

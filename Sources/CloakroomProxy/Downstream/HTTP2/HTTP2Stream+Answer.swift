@@ -90,7 +90,7 @@ extension HTTP2Stream: ExchangeDownstream {
             connection?.flushLater()
             finishIfDone()
         } else {
-            deadline = context.now &+ context.timeouts.bodyIdle
+            deadline = context.now &+ context.generation.timeouts.bodyIdle
         }
     }
 }

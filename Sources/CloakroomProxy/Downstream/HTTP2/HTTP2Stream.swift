@@ -90,7 +90,7 @@ final class HTTP2Stream: LoopMember {
         deadline = .max
         context.add(self)
         exchange.head.bytes = ByteBufferAllocator().buffer(capacity: 1_024)
-        var writer = HTTP2RequestHead(limits: context.headLimits)
+        var writer = HTTP2RequestHead(limits: context.generation.headLimits)
         do throws(HTTP2HeadError) {
             try writer.write(headers, into: &exchange.head)
             let framing = try self.framing(of: exchange.head, isTunnel: writer.tunnelProtocol != nil)
@@ -156,7 +156,7 @@ final class HTTP2Stream: LoopMember {
             return
         }
         do throws(HTTP2HeadError) {
-            trailers = try HTTP2RequestHead(limits: context.headLimits).trailers(headers)
+            trailers = try HTTP2RequestHead(limits: context.generation.headLimits).trailers(headers)
         } catch {
             connection?.refuse(self, .protocolError)
             return
@@ -236,10 +236,10 @@ final class HTTP2Stream: LoopMember {
             if isWritable { exchange.downstreamWritabilityChanged(isWritable: true) }
             // A slow client is not one that stalls.
             if sent > 0, exchange.silenceDeadline == nil {
-                deadline = context.now &+ context.timeouts.bodyIdle
+                deadline = context.now &+ context.generation.timeouts.bodyIdle
             }
         } else if !hasEnded {
-            deadline = context.now &+ context.timeouts.bodyIdle
+            deadline = context.now &+ context.generation.timeouts.bodyIdle
         }
         finishIfDone()
         return sent

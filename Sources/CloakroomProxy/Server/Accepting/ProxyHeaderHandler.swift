@@ -35,7 +35,7 @@ final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHandler, 
     private func begin() {
         guard !hasBegun, !isOver else { return }
         hasBegun = true
-        deadline = context.beginEvent() &+ context.timeouts.header
+        deadline = context.beginEvent() &+ context.generation.timeouts.header
         context.add(self)
         // It was accepted just before the gateway was told to stop.
         if context.isDraining { closeNow() }

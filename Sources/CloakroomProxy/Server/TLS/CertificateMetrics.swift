@@ -6,6 +6,8 @@ struct CertificateMetrics: Sendable {
     private let listener: String
     private let reloads: CounterHandle
     private let failures: CounterHandle
+    /// By file.
+    private var expiries: [String: GaugeHandle] = [:]
 
     /// - Parameter listener: Its address as configured.
     init(registry: PrometheusRegistry, listener: String) {
@@ -21,14 +23,24 @@ struct CertificateMetrics: Sendable {
         failures = counter("failure")
     }
 
-    /// `cloakroom_tls_certificate_not_after_timestamp_seconds`: a series for each certificate, by its file.
-    func show(_ certificates: [ServedCertificate]) {
+    /// `cloakroom_tls_certificate_not_after_timestamp_seconds`: a series for each certificate, by its file. One that is
+    /// shown no more has none: nobody need be warned of its end.
+    mutating func show(_ certificates: [ServedCertificate]) {
+        var old = expiries
         for certificate in certificates {
-            registry.gauge(
-                "cloakroom_tls_certificate_not_after_timestamp_seconds",
-                help: "When the certificate expires, in seconds since 1970.",
-                labels: [("listener", listener), ("file", certificate.file)]
-            ).set(certificate.notAfter)
+            old[certificate.file] = nil
+            let gauge =
+                expiries[certificate.file]
+                ?? registry.gauge(
+                    "cloakroom_tls_certificate_not_after_timestamp_seconds",
+                    help: "When the certificate expires, in seconds since 1970.",
+                    labels: [("listener", listener), ("file", certificate.file)])
+            gauge.set(certificate.notAfter)
+            expiries[certificate.file] = gauge
+        }
+        for (file, gauge) in old {
+            registry.remove(gauge)
+            expiries[file] = nil
         }
     }
 

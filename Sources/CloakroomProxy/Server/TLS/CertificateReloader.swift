@@ -19,17 +19,18 @@ enum CertificateReloader {
                 metrics: CertificateMetrics(registry: registry, listener: name)
             )
         }
-        for (_, watch, metrics) in watches { metrics.show(watch.listener.certificates) }
+        for index in watches.indices { watches[index].metrics.show(watches[index].watch.listener.certificates) }
         // The only way for a sleep to fail is to be cancelled.
         while (try? await Task.sleep(for: interval)) != nil {
             for index in watches.indices {
                 let outcome = watches[index].watch.look()
+                // Also what a reload of the configuration has put in their place.
+                watches[index].metrics.show(watches[index].watch.listener.certificates)
                 let (name, watch, metrics) = watches[index]
                 switch outcome {
                 case .unchanged, .stillFailing: break
                 case .reloaded:
                     metrics.recordReload()
-                    metrics.show(watch.listener.certificates)
                     logger.notice(
                         "certificates reloaded",
                         metadata: [

@@ -9,36 +9,41 @@ import Synchronization
 /// listener comes with the same demands on clients. A reload makes a new context; tickets of the old one then lead to
 /// a full handshake.
 final class TLSListener: Sendable {
-    private let plan: TLSPlan
     private let allowsHTTP2: Bool
-    private let current: Mutex<TLSMaterial>
+    private let current: Mutex<(plan: TLSPlan, material: TLSMaterial)>
 
     /// Reads the files of the plan.
     /// - Throws: ``ListenerError`` which names the file.
     init(_ plan: TLSPlan, allowsHTTP2: Bool) throws {
-        self.plan = plan
         self.allowsHTTP2 = allowsHTTP2
-        current = Mutex(try TLSMaterial(plan, allowsHTTP2: allowsHTTP2))
+        current = Mutex((plan, try TLSMaterial(plan, allowsHTTP2: allowsHTTP2)))
     }
 
     /// The handler of one connection.
     func makeHandler() throws -> NIOSSLServerHandler {
-        NIOSSLServerHandler(context: current.withLock { $0.context })
+        NIOSSLServerHandler(context: current.withLock { $0.material.context })
     }
 
     /// Reads the files again: new connections get what they hold now, those that stand go on. All of it or nothing.
     /// - Throws: ``ListenerError`` which names the file; what was in effect stays.
     func reload() throws {
+        try prepare(current.withLock { $0.plan })()
+    }
+
+    /// Reads the files of a plan, and does not put them to use yet.
+    /// - Returns: Puts them to use.
+    /// - Throws: ``ListenerError`` which names the file; what was in effect stays.
+    func prepare(_ plan: TLSPlan) throws -> @Sendable () -> Void {
         let material = try TLSMaterial(plan, allowsHTTP2: allowsHTTP2)
-        current.withLock { $0 = material }
+        return { self.current.withLock { $0 = (plan, material) } }
     }
 
     /// What new connections get, the default first.
-    var certificates: [ServedCertificate] { current.withLock { $0.certificates } }
+    var certificates: [ServedCertificate] { current.withLock { $0.material.certificates } }
 
     /// Whether a file is no longer the one that was read.
     var isOutdated: Bool {
-        let stamps = current.withLock { $0.stamps }
-        return stamps != TLSMaterial.stamps(plan)
+        let (plan, material) = current.withLock { $0 }
+        return material.stamps != TLSMaterial.stamps(plan)
     }
 }

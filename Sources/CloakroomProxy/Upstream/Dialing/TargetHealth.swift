@@ -47,13 +47,16 @@ struct TargetHealth {
     /// - Parameters:
     ///   - begunAt: When the attempt began. Attempts that were under way when a back-off began do not make it longer.
     ///   - random: Shortens the back-off by up to a quarter, so that those who failed together do not come back together.
-    mutating func failed(_ index: Int, begunAt: UInt64, now: UInt64, random: UInt64) {
-        guard targets[index].failures == 0 || begunAt >= targets[index].since else { return }
+    /// - Returns: When its back-off ends.
+    @discardableResult
+    mutating func failed(_ index: Int, begunAt: UInt64, now: UInt64, random: UInt64) -> UInt64 {
+        guard targets[index].failures == 0 || begunAt >= targets[index].since else { return targets[index].until }
         // Five doublings are beyond the longest.
         let doublings = min(targets[index].failures, 5)
         let backOff = min(Self.firstBackOff << UInt64(doublings), Self.longestBackOff)
         targets[index].failures += 1
         targets[index].since = now
         targets[index].until = now &+ backOff &- random % (backOff / 4)
+        return targets[index].until
     }
 }

@@ -20,7 +20,7 @@ final class UpstreamPoolDialer {
         self.pool = pool
         self.context = context
         dialer = UpstreamDialer(eventLoop: context.eventLoop)
-        limit = context.tables.plan.timeouts.connect.wholeNanoseconds
+        limit = pool.connectTimeout
         health = TargetHealth(count: pool.upstream.targets.count)
     }
 
@@ -28,9 +28,12 @@ final class UpstreamPoolDialer {
     /// once, as with sockets of this machine.
     func dial() {
         let now = context.now
-        context.eventLoop.assumeIsolated().execute {
-            self.context.beginEvent()
-            self.go(on: Dial(begunAt: now, deadline: now &+ self.limit), after: nil)
+        // The pool may be given up meanwhile: it stays until the dial has ended.
+        context.eventLoop.assumeIsolated().execute { [pool] in
+            withExtendedLifetime(pool) {
+                self.context.beginEvent()
+                self.go(on: Dial(begunAt: now, deadline: now &+ self.limit), after: nil)
+            }
         }
     }
 
@@ -48,9 +51,11 @@ final class UpstreamPoolDialer {
         let isLast = dial.tried.count == pool.upstream.targets.count
         let time = isLast ? dial.deadline - now : (dial.deadline - now) / 2
         dialer.dial(pool.upstream.targets[index], within: .nanoseconds(Int64(clamping: time)))
-            .assumeIsolated().whenComplete { result in
-                self.context.beginEvent()
-                self.ended(result, of: dial, at: index, since: now)
+            .assumeIsolated().whenComplete { [pool] result in
+                withExtendedLifetime(pool) {
+                    self.context.beginEvent()
+                    self.ended(result, of: dial, at: index, since: now)
+                }
             }
     }
 
@@ -63,13 +68,14 @@ final class UpstreamPoolDialer {
             connection.tenure = pool.newTenure
             try channel.pipeline.syncOperations.addHandler(connection)
             health.succeeded(index)
+            pool.upstream.targets[index].reached()
             pool.dialed(connection)
         } catch {
             let failure = UpstreamFailure(dialing: error)
             let target = pool.upstream.targets[index]
-            if case .name(let addresses) = target.place { addresses.doubt() }
-            target.log.failed(failure.kind, error, now: now)
-            health.failed(index, begunAt: since, now: now, random: context.random())
+            let backOffEnd = health.failed(index, begunAt: since, now: now, random: context.random())
+            target.failed(
+                failure.kind, error, now: now, time: context.timestamp(at: now), backOffEnd: backOffEnd)
             go(on: dial, after: failure)
         }
     }

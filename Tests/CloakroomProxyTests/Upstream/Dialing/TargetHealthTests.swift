@@ -65,7 +65,9 @@ struct TargetHealthTests {
     func together() {
         var health = TargetHealth(count: 2)
         health.failed(0, begunAt: 0, now: 10, random: 0)
-        for now in 11..<20 { health.failed(0, begunAt: 5, now: UInt64(now), random: 0) }
+        for now in 11..<20 {
+            #expect(health.failed(0, begunAt: 5, now: UInt64(now), random: 0) == 10 + second)
+        }
         #expect(health.choose(now: 10 + second, tried: []) == 0)
     }
 

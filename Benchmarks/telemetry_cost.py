@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Measures what telemetry costs: the same gateway with everything that tells about it on, and with all of it off, in
+turn in one run. On is what production has: metrics, an access log into a file, one trace in a hundred to a collector.
+
+The difference is CPU time of the gateway's process per request, in microseconds. See README.md for the rest."""
+
+import argparse
+import pathlib
+import statistics
+import sys
+
+import compare
+import rig as rigs
+from rig import Failure, Process, Rig
+
+OFF = "--set admin.enabled=false --set logging.accessLog=false --set tracing.exporter=none"
+ON = "--set tracing.exporter=otlp --set tracing.ratio=0.01 --set tracing.otlp.endpoint=http://127.0.0.1:{port}/v1/traces"
+BOUND = 3.0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
+    parser.add_argument("--scenarios", default="h1,h1tls,h2", help="of h1, h1tls, h2; default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=5, help="samples of each; default: %(default)s")
+    parser.add_argument("--seconds", type=int, default=4, help="length of a sample; default: %(default)s")
+    options = parser.parse_args()
+    cores = rigs.two_cores()
+    binary = options.product or rigs.release_build()
+    with Rig(upstream_core=cores[1]) as rig:
+        port = rigs.free_ports(1)[0]
+        environment = {"PYTHONPATH": str(rigs.HERE), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-m", "trials.collector", str(port)]
+        collector = Process("collector", command, cores[1], rig.folder / "collector.log", environment)
+        try:
+            collector.wait_for(port)
+            gateways = {"off": rig.product(binary, OFF), "on": rig.product(binary, ON.format(port=port))}
+            exceeded = [
+                name for name in options.scenarios.split(",") if judge(name, gateways, options, cores) > BOUND
+            ]
+            _, _, said = rigs.request(f"http://127.0.0.1:{port}/count")
+            print(f"the collector was sent {said.decode()}")
+        finally:
+            collector.stop()
+    return 1 if exceeded else 0
+
+
+def judge(name, gateways, options, cores):
+    """Prints the figures of one scenario, and returns the difference of the medians in microseconds."""
+    scenario = compare.SCENARIOS[name]
+    samples = {each: [] for each in gateways}
+    for _ in range(options.rounds):
+        for each, gateway in gateways.items():
+            samples[each].append(compare.measure(gateway, scenario, options.seconds, cores))
+    if any(sample.unexpected for each in samples.values() for sample in each):
+        raise Failure(f"{scenario.title}: not every answer was the right one")
+    told = {each: statistics.median(sample.cpu for sample in those) for each, those in samples.items()}
+    spread = {each: f"{min(s.cpu for s in those):.1f}–{max(s.cpu for s in those):.1f}" for each, those in samples.items()}
+    difference = told["on"] - told["off"]
+    print(
+        f"{scenario.title}: off {told['off']:.1f} µs ({spread['off']}), on {told['on']:.1f} µs ({spread['on']}), "
+        f"difference {difference:.1f} µs (bound {BOUND})",
+        flush=True,
+    )
+    return difference
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as failure:
+        sys.exit(f"telemetry_cost: {failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)

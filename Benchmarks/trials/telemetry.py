@@ -1,0 +1,210 @@
+"""What tells about the gateway never holds it up: a dead collector, a full pipe, a huge scrape; nothing is left behind."""
+
+import contextlib
+import json
+import os
+import statistics
+import threading
+import time
+import urllib.request
+
+import rig as rigs
+from trials import http1
+from trials.stage import MIB, Probes, Samples
+
+ROUTES, STATUSES = 500, (200, 201, 204, 301, 304, 400, 404, 409, 500, 503)
+BASE_SECONDS = 3
+
+
+def run(stage, verdict, options):
+    starts(stage, verdict)
+    paths(stage, verdict, options.paths)
+    scrape(stage, verdict)
+    stuck(stage, verdict)
+    last_words(stage, verdict)
+
+
+def starts(stage, verdict):
+    """From the command to /ready. The best of three: what else the machine does is not the gateway's."""
+    seconds = []
+    for _ in range(3):
+        ports = rigs.free_ports(3)
+        begun = time.monotonic()
+        ready = threading.Event()
+        threading.Thread(target=is_ready, args=(ports[2], ready), daemon=True).start()
+        gateway = stage.gateway(ports=ports)
+        ready.wait(10)
+        seconds.append(ready.moment - begun)
+        stage.stop(gateway)
+    verdict.holds("it is ready within a second", min(seconds) < 1, ", ".join(f"{each:.2f} s" for each in seconds))
+
+
+def is_ready(admin_port, ready):
+    deadline = time.monotonic() + 10
+    ready.moment = deadline
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            if urllib.request.urlopen(f"http://127.0.0.1:{admin_port}/ready", timeout=1).status == 200:
+                ready.moment = time.monotonic()
+                break
+        time.sleep(0.005)
+    ready.set()
+
+
+def paths(stage, verdict, count):
+    """Paths that nobody asks for twice, on a route with a pattern and on none."""
+    gateway = stage.gateway(routes=[open_route("all", "/load/{id}")], warm_up=False)
+
+    def ask(first):
+        with http1.Client(gateway.port) as client:
+            for number in range(first, count, 8):
+                client.get(f"/load/{number:x}" if number % 2 else f"/nowhere/{number:x}")
+
+    # One of either kind, so that their series are there.
+    ask(count - 2)
+    ask(count - 1)
+    before = series(gateway)
+    threads = [threading.Thread(target=ask, args=(first,)) for first in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    counted = gateway.metric("http_server_request_duration_seconds_count")
+    after = series(gateway)
+    figures = f"{counted:,.0f} requests, {before} series before and {after} after"
+    verdict.holds(f"{count:,} different paths add no series", after == before and counted >= count, figures)
+    stage.stop(gateway)
+
+
+def series(gateway):
+    _, _, text = rigs.request(f"http://127.0.0.1:{gateway.admin_port}/metrics")
+    return sum(1 for line in text.decode().splitlines() if line and not line.startswith("#"))
+
+
+def scrape(stage, verdict):
+    """Every route has been answered with every status; then somebody scrapes all of it, again and again."""
+    routes = [open_route(f"route-{number}", f"/r{number}/*") for number in range(ROUTES)]
+    routes.append(open_route("probe", "/probe/{number}") | {"upstream": "probe"})
+    gateway = stage.gateway(routes=routes, warm_up=False)
+    with http1.Client(gateway.port) as client:
+        for number in range(ROUTES):
+            for status in STATUSES:
+                client.get(f"/r{number}/x?status={status}")
+    url = f"http://127.0.0.1:{gateway.admin_port}/metrics"
+    seconds, size = [], 0
+    # The first one opens the connection's path through the code.
+    rigs.request(url)
+    with Probes(gateway) as probes:
+        until = time.monotonic() + BASE_SECONDS
+        while time.monotonic() < until:
+            begun = time.monotonic()
+            _, _, text = rigs.request(url)
+            seconds.append(time.monotonic() - begun)
+            size = len(text)
+            time.sleep(0.2)
+    figures = f"median {statistics.median(seconds) * 1e3:.0f} ms, at best {min(seconds) * 1e3:.0f} ms, "
+    figures += f"{text.count(b'http_server_request_duration_seconds_count')} series of one family, {size / MIB:.1f} MiB"
+    verdict.holds(f"a scrape of {ROUTES} routes × {len(STATUSES)} statuses takes less than 50 ms", min(seconds) < 0.05, figures)
+    verdict.holds("and all of them are in it", text.count(b"http_server_request_duration_seconds_count{") >= ROUTES * len(STATUSES))
+    probes.judge(verdict, "and delays nobody", p99=0.25)
+    stage.stop(gateway)
+
+
+def stuck(stage, verdict):
+    """A collector that is down, mute or busy, and a pipe for the log that nobody reads."""
+    port, gone = rigs.free_ports(2)
+    stage.python("trials.collector", str(port), port=port)
+    quiet = stage.gateway(tracing={"exporter": "none"}, logging={"accessLog": False})
+    base = latency(quiet)
+    stage.stop(quiet)
+    verdict.figure(f"without telemetry: {base}")
+    for name, mode, at in (("down", None, gone), ("mute", "mute", port), ("busy", "busy", port)):
+        if mode:
+            rigs.request(f"http://127.0.0.1:{port}/mode/{mode}", method="POST")
+        with full_pipe(stage) as pipe:
+            gateway = stage.gateway(log=pipe, tracing=tracing(at, queueLimit=256, batchLimit=64))
+            with Samples(gateway) as samples:
+                told = latency(gateway)
+            spans = gateway.metric("cloakroom_telemetry_dropped_total", signal="traces")
+            lines = gateway.metric("cloakroom_telemetry_dropped_total", signal="logs")
+            what = f"a collector that is {name}, and a log that nobody reads"
+            # Writing a line and making two spans takes a part of a millisecond; waiting for anybody would take seconds.
+            is_same = told.median < base.median + 0.002 and told.p99 < base.p99 + 0.02
+            verdict.holds(f"{what}, make no request slower", is_same, f"{told}")
+            verdict.holds("what is dropped is counted", spans > 0 and lines > 0, f"{spans:,.0f} spans, {lines:,.0f} lines")
+            verdict.holds("memory stays", samples.growth < 24 * MIB, f"{samples}")
+            stage.stop(gateway)
+    rigs.request(f"http://127.0.0.1:{port}/mode/ok", method="POST")
+
+
+def last_words(stage, verdict):
+    """Everything that happened before SIGTERM is told."""
+    port = rigs.free_ports(1)[0]
+    stage.python("trials.collector", str(port), port=port)
+    # A minute between batches: whatever arrives does because the gateway ends.
+    gateway = stage.gateway(tracing=tracing(port, interval="1m", queueLimit=100_000))
+    count = 300
+    with http1.Client(gateway.port) as client:
+        for number in range(count):
+            client.get(f"/load/{number}")
+    status = stage.stop(gateway)
+    _, _, told = rigs.request(f"http://127.0.0.1:{port}/count")
+    spans = json.loads(told)["spans"]
+    lines = sum('"path":"/load/' in line for line in open(gateway.process.log, encoding="utf-8"))
+    # A server and a client span each, and those of the first request of all.
+    figures = f"status {status}, {spans} spans, {lines} lines of {count} requests"
+    verdict.holds("a stop leaves no span and no line behind", status == 0 and spans >= 2 * count and lines == count, figures)
+
+
+def open_route(name, path):
+    return {"name": name, "methods": ["GET"], "path": path, "upstream": "api", "requiresAuthorization": False}
+
+
+def tracing(port, **otlp):
+    endpoint = {"endpoint": f"http://127.0.0.1:{port}/v1/traces", "interval": "100ms", **otlp}
+    return {"exporter": "otlp", "sampler": "always_on", "otlp": endpoint}
+
+
+@contextlib.contextmanager
+def full_pipe(stage):
+    """A pipe in the file system with somebody at its other end who never reads."""
+    path = stage.folder / f"pipe-{stage.started}"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield path
+    finally:
+        os.close(reader)
+
+
+class Latency:
+    def __init__(self, seconds):
+        ordered = sorted(seconds)
+        self.count = len(ordered)
+        self.median = statistics.median(ordered)
+        self.p99 = ordered[int(len(ordered) * 0.99)]
+
+    def __str__(self):
+        return f"{self.count} requests, median {self.median * 1e3:.2f} ms, p99 {self.p99 * 1e3:.2f} ms"
+
+
+def latency(gateway, seconds=BASE_SECONDS, clients=4):
+    """How long clients wait who ask one request after the other."""
+    until, waits = time.monotonic() + seconds, []
+
+    def ask():
+        mine = []
+        with http1.Client(gateway.port) as client:
+            while time.monotonic() < until:
+                begun = time.monotonic()
+                # Long enough for lines to fill what the gateway keeps of them.
+                client.get("/load/" + "x" * 1_000)
+                mine.append(time.monotonic() - begun)
+        waits.extend(mine)
+
+    threads = [threading.Thread(target=ask) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return Latency(waits)

@@ -1,0 +1,95 @@
+extension StatusPage {
+    static func signIns(_ document: StatusDocument) -> StatusSection {
+        StatusSection(
+            "sign-ins", "Sign-ins",
+            tables: [
+                outcomes(
+                    "sign-ins-caption", "By what came of them.", document.signIns,
+                    failures: ["upstream_error", "store_error"], empty: "No one has signed in yet.")
+            ])
+    }
+
+    static func refreshes(_ document: StatusDocument) -> StatusSection {
+        StatusSection(
+            "refreshes", "Refreshes of tokens",
+            tables: [
+                outcomes(
+                    "refreshes-caption", "By what came of them. Coalesced: waited for another one and used its result.",
+                    document.refreshes, failures: ["transient", "lease_timeout", "rejected"],
+                    empty: "No token was refreshed yet.")
+            ])
+    }
+
+    static func sessions(_ document: StatusDocument) -> StatusSection {
+        let sessions = document.sessions
+        let ended = sessions.ended.reduce(0) { $0 + $1.total }
+        return StatusSection(
+            "sessions", "Sessions",
+            facts: [
+                StatusFact("Active", sessions.active.map(StatusText.whole) ?? "Only the store’s server knows"),
+                StatusFact("Created since start", StatusText.whole(sessions.createdTotal)),
+                StatusFact("Ended since start", StatusText.whole(ended)),
+            ],
+            tables: [
+                StatusTable(
+                    "sessions-caption", "Ended, by reason.", [.words("Reason"), .number("Since start")],
+                    sessions.ended.filter { $0.total > 0 }.map {
+                        StatusRow(StatusText.words($0.reason), [StatusCell(number: StatusText.whole($0.total))])
+                    }, empty: "No session has ended yet.")
+            ])
+    }
+
+    /// Outcomes that never came about are left out: what is there is what happened.
+    private static func outcomes(
+        _ id: String, _ caption: String, _ outcomes: [StatusDocument.Outcome], failures: Set<String>, empty: String
+    ) -> StatusTable {
+        let rows = outcomes.filter { $0.total > 0 }.map { outcome in
+            let isFailing = failures.contains(outcome.outcome) && outcome.recent > 0
+            return StatusRow(
+                StatusText.words(outcome.outcome),
+                [
+                    StatusCell(number: StatusText.whole(outcome.recent), level: isFailing ? .warning : .plain),
+                    StatusCell(number: latency(outcome.latency, .p50)),
+                    StatusCell(number: latency(outcome.latency, .p95)),
+                    StatusCell(number: StatusText.whole(outcome.total)),
+                ])
+        }
+        return StatusTable(
+            id, caption,
+            [.words("Outcome"), .number("Recent"), .number("p50"), .number("p95"), .number("Since start")], rows,
+            empty: empty)
+    }
+
+    static func store(_ document: StatusDocument) -> StatusSection {
+        let store = document.store
+        let up: StatusFact =
+            switch store.up {
+            case true?: StatusFact("State", "Up", level: .good)
+            case false?: StatusFact("State", "Down", note: "it cannot be reached", level: .bad)
+            case nil: StatusFact("State", "Not tried yet", level: .quiet)
+            }
+        let rows = store.operations.filter { $0.requests.total > 0 }.map { operation in
+            StatusRow(
+                StatusText.words(operation.operation),
+                [
+                    StatusCell(number: StatusText.rate(operation.requests.perSecond)),
+                    StatusCell(number: share(operation.requests), level: level(operation.requests)),
+                    StatusCell(number: latency(operation.requests, .p50)),
+                    StatusCell(number: latency(operation.requests, .p95)),
+                    StatusCell(number: StatusText.whole(operation.requests.total)),
+                ])
+        }
+        return StatusSection(
+            "store", "Session store", facts: [StatusFact("Kind", store.kind), up],
+            tables: [
+                StatusTable(
+                    "store-caption", "Its operations.",
+                    [
+                        .words("Operation"), .number("Per second"), .number("Failed"), .number("p50"), .number("p95"),
+                        .number("Since start"),
+                    ], rows,
+                    empty: store.kind == "memory"
+                        ? "Nothing that is kept in memory takes a time worth measuring." : "No operation yet.")
+            ])
+    }
+}

@@ -1,0 +1,98 @@
+extension StatusPage {
+    static func certificates(_ document: StatusDocument) -> StatusSection {
+        let rows = document.certificates.map { certificate in
+            StatusRow(
+                certificate.names.isEmpty ? "No names" : certificate.names.joined(separator: ", "),
+                note: certificate.file,
+                [
+                    daysLeft(certificate.daysLeft, until: certificate.notAfter),
+                    StatusCell(whole: certificate.listener),
+                ])
+        }
+        return StatusSection(
+            "certificates", "Certificates",
+            tables: [
+                StatusTable(
+                    "certificates-caption", "The first to expire first.",
+                    [.words("Names"), .words("Expires"), .words("Listener")], rows,
+                    empty: "No listener has a certificate: all of them speak clear text.")
+            ])
+    }
+
+    private static func daysLeft(_ days: Int64, until: String) -> StatusCell {
+        let until = StatusText.readable(until)
+        return switch days {
+        case ..<0: StatusCell("Expired", note: until, level: .bad)
+        case 0: StatusCell("Today", note: until, level: .bad)
+        case ..<StatusConcern.certificateDays:
+            StatusCell("In \(StatusText.count(days, "day"))", note: until, level: .warning)
+        default: StatusCell("In \(StatusText.count(days, "day"))", note: until)
+        }
+    }
+
+    static func config(_ document: StatusDocument) -> StatusSection {
+        let config = document.config
+        var facts = [
+            StatusFact("File", config.file ?? "None"),
+            StatusFact("Hash", config.hash),
+            StatusFact("In effect since", StatusText.readable(config.loadedAt)),
+        ]
+        if let reload = config.lastReload {
+            facts.append(
+                StatusFact(
+                    "Last reload", reload.succeeded ? "Succeeded" : "Refused", note: StatusText.readable(reload.at),
+                    level: reload.succeeded ? .good : .bad))
+        } else {
+            facts.append(StatusFact("Last reload", "None since the start", level: .quiet))
+        }
+        return StatusSection(
+            "configuration", "Configuration", facts: facts, complaints: config.lastReload?.problems ?? [])
+    }
+
+    static func readiness(_ document: StatusDocument) -> StatusSection {
+        let rows = document.readiness.map { check in
+            StatusRow(
+                check.name,
+                [
+                    check.isReady ? StatusCell("Holds", level: .good) : StatusCell("Does not hold", level: .bad),
+                    StatusCell(prose: check.detail ?? ""),
+                ])
+        }
+        return StatusSection(
+            "readiness", "Readiness",
+            tables: [
+                StatusTable(
+                    "readiness-caption", "What must hold before traffic should come here.",
+                    [.words("Check"), .words("Result"), .words("Why")], rows, empty: "Nothing is checked.")
+            ])
+    }
+
+    static func telemetry(_ document: StatusDocument) -> StatusSection {
+        StatusSection(
+            "telemetry", "Drops and refusals",
+            tables: [
+                counts(
+                    "telemetry-caption", "Telemetry that was not kept, by signal.", "Signal", document.telemetryDrops,
+                    level: .warning, empty: "No telemetry was dropped."),
+                counts(
+                    "rejections-caption", "Requests and connections refused because of their form, by what was wrong.",
+                    "Kind", document.wireRejections, level: .plain, empty: "Nothing malformed has come."),
+            ])
+    }
+
+    private static func counts(
+        _ id: String, _ caption: String, _ name: String, _ counts: [StatusDocument.Count], level: StatusLevel,
+        empty: String
+    ) -> StatusTable {
+        let rows = counts.filter { $0.total > 0 }.map { count in
+            StatusRow(
+                StatusText.words(count.kind),
+                [
+                    StatusCell(number: StatusText.whole(count.recent), level: count.recent > 0 ? level : .plain),
+                    StatusCell(number: StatusText.whole(count.total)),
+                ])
+        }
+        return StatusTable(
+            id, caption, [.words(name), .number("Recent"), .number("Since start")], rows, empty: empty)
+    }
+}

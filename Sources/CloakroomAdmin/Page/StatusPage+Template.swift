@@ -1,0 +1,89 @@
+extension StatusPage {
+    /// Names with a dot in front are looked for in the innermost thing only: what is missing there must not be found
+    /// further out.
+    static let templateText = """
+        {{% CONTENT_TYPE:\(StatusMarkup.name)}}<!doctype html>
+        <html lang="en">
+        <head>
+        <meta charset="utf-8">
+        <meta name="viewport" content="width=device-width, initial-scale=1">
+        <meta name="color-scheme" content="light dark">
+        <title>{{title}}</title>
+        <link rel="icon" href="{{icon}}">
+        <link rel="stylesheet" href="status.css">
+        </head>
+        <body>
+        <header class="{{level}}">
+        <div class="column">
+        <p class="brand"><b>Cloakroom</b> {{version}} <span class="commit">{{commit}}</span></p>
+        <h1><span class="light" aria-hidden="true"></span>{{state}}</h1>
+        <p class="meaning">{{meaning}}</p>
+        <p class="now">Up {{uptime}} · as of <time>{{generatedAt}}</time></p>
+        <p class="links">{{#isRefreshing}}<span>Looks again every {{interval}} s</span> <a href="./">Stop</a>{{/isRefreshing}}\
+        {{^isRefreshing}}<a href="./">Look again</a> <a href="./?refresh={{interval}}">Every {{interval}} s</a>{{/isRefreshing}} \
+        <a href="status.json">JSON</a> <a href="metrics">Metrics</a></p>
+        </div>
+        </header>
+        <main class="column">
+        {{#hasConcerns}}
+        <section id="concerns" class="wide concerns">
+        <h2>What deserves a look</h2>
+        <ul>
+        {{#concerns}}
+        <li><a href="{{.anchor}}" class="{{.style}}"><b>{{.word}}</b> <span>{{.text}}</span></a></li>
+        {{/concerns}}
+        </ul>
+        </section>
+        {{/hasConcerns}}
+        <section id="glance" class="wide bare">
+        <h2>The last {{window}}</h2>
+        <dl class="figures">
+        {{#figures}}
+        <div class="{{.style}}"><dt>{{.name}}</dt><dd>{{.value}}{{#.note}}<small>{{.}}</small>{{/.note}}</dd></div>
+        {{/figures}}
+        </dl>
+        </section>
+        {{#sections}}
+        <section id="{{.id}}" class="{{.style}}">
+        <h2>{{.title}}</h2>
+        {{#.hasFacts}}
+        <dl class="facts">
+        {{#.facts}}
+        <div class="{{.style}}"><dt>{{.name}}</dt><dd>{{.value}}{{#.note}}<small>{{.}}</small>{{/.note}}</dd></div>
+        {{/.facts}}
+        </dl>
+        {{/.hasFacts}}
+        {{#.hasComplaints}}
+        <ul class="complaints">
+        {{#.complaints}}
+        <li>{{.}}</li>
+        {{/.complaints}}
+        </ul>
+        {{/.hasComplaints}}
+        {{#.tables}}
+        {{#.hasRows}}
+        <div class="scroll" role="region" tabindex="0" aria-labelledby="{{.id}}">
+        <table>
+        <caption id="{{.id}}"><span>{{.caption}}</span></caption>
+        <thead><tr>{{#.columns}}<th scope="col" class="{{.style}}">{{.text}}</th>{{/.columns}}</tr></thead>
+        <tbody>
+        {{#.rows}}
+        <tr><th scope="row">{{.name}}{{#.note}}<small>{{.}}</small>{{/.note}}</th>{{#.cells}}\
+        <td class="{{.style}}"><span>{{.text}}</span>{{#.note}}<small>{{.}}</small>{{/.note}}</td>{{/.cells}}</tr>
+        {{/.rows}}
+        </tbody>
+        </table>
+        </div>
+        {{/.hasRows}}
+        {{^.hasRows}}
+        <p class="empty">{{.empty}}</p>
+        {{/.hasRows}}
+        {{/.tables}}
+        </section>
+        {{/sections}}
+        </main>
+        </body>
+        </html>
+
+        """
+}

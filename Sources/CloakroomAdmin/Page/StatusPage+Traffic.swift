@@ -1,0 +1,152 @@
+import CloakroomCore
+
+extension StatusPage {
+    static func figures(_ document: StatusDocument) -> [StatusFact] {
+        let traffic = document.traffic
+        let inFlight = document.upstreams.reduce(0) { $0 + $1.inFlight }
+        let pending = document.upstreams.reduce(0) { $0 + $1.pending }
+        return [
+            StatusFact("Requests per second", StatusText.rate(traffic.perSecond), note: requests(traffic.recent)),
+            StatusFact(
+                "Failed (5xx)", share(traffic), note: traffic.recent == 0 ? nil : "of all requests",
+                level: level(traffic)),
+            StatusFact("95th percentile", latency(traffic, .p95), note: "of the time to answer"),
+            StatusFact(
+                "In flight upstream", StatusText.whole(inFlight),
+                note: pending == 0 ? "none waits" : "\(StatusText.whole(pending)) waiting",
+                level: pending == 0 ? .plain : .warning),
+            StatusFact(
+                "Sessions", document.sessions.active.map(StatusText.whole) ?? StatusText.unknown,
+                note: document.sessions.active == nil ? "known to the store’s server" : "active now"),
+        ]
+    }
+
+    static func routes(_ document: StatusDocument) -> StatusSection {
+        let rows = document.routes.map { route in
+            StatusRow(
+                route.name,
+                traffic(route.requests) + [
+                    StatusCell(number: StatusText.whole(route.unauthorizedRecent)),
+                    StatusCell(number: StatusText.whole(route.requests.total)),
+                ])
+        }
+        return StatusSection(
+            "routes", "Routes", isWide: true,
+            tables: [
+                StatusTable(
+                    "routes-caption", "The busiest first. Rates, shares and percentiles: the last \(window(document)).",
+                    [.words("Route")] + trafficColumns("5xx") + [.number("401"), .number("Since start")], rows,
+                    empty: "No requests yet.")
+            ])
+    }
+
+    static func upstreams(_ document: StatusDocument) -> StatusSection {
+        let rows = document.upstreams.map { upstream in
+            StatusRow(
+                upstream.name,
+                [health(upstream.health)] + traffic(upstream.requests) + [
+                    StatusCell(number: StatusText.whole(upstream.inFlight)),
+                    StatusCell(number: StatusText.whole(upstream.idle)),
+                    StatusCell(
+                        number: StatusText.whole(upstream.pending), level: upstream.pending > 0 ? .warning : .plain),
+                    StatusCell(number: StatusText.whole(upstream.retriesTotal)),
+                ])
+        }
+        let targets = document.upstreams.flatMap { upstream in
+            upstream.targets.map { target in
+                StatusRow(
+                    target.address, [StatusCell(upstream.name), circuit(target.circuit), failure(target.lastFailure)])
+            }
+        }
+        return StatusSection(
+            "upstreams", "Upstreams", isWide: true,
+            tables: [
+                StatusTable(
+                    "upstreams-caption", "In flight and idle are connections, waiting are exchanges.",
+                    [.words("Upstream"), .words("Health")] + trafficColumns("Failed")
+                        + [.number("In flight"), .number("Idle"), .number("Waiting"), .number("Retries")],
+                    rows, empty: "No upstreams are configured."),
+                StatusTable(
+                    "targets-caption", "A circuit is open while nothing is sent to a target that could not be reached.",
+                    [.words("Target"), .words("Upstream"), .words("Circuit"), .words("Last failure")], targets,
+                    empty: "No targets are configured."),
+            ])
+    }
+
+    private static func trafficColumns(_ failures: String) -> [StatusColumn] {
+        [.number("Per second"), .number(failures), .number("p50"), .number("p95"), .number("p99")]
+    }
+
+    private static func traffic(_ requests: StatusDocument.Requests) -> [StatusCell] {
+        [
+            StatusCell(number: StatusText.rate(requests.perSecond)),
+            StatusCell(number: share(requests), level: level(requests)),
+        ] + Percentile.allCases.map { StatusCell(number: latency(requests, $0)) }
+    }
+
+    private static func health(_ health: StatusDocument.Upstream.Health) -> StatusCell {
+        switch health {
+        case .healthy: StatusCell("Healthy", level: .good)
+        case .degraded: StatusCell("Degraded", level: .warning)
+        case .down: StatusCell("Down", level: .bad)
+        }
+    }
+
+    private static func circuit(_ circuit: String) -> StatusCell {
+        switch CircuitState(rawValue: circuit) {
+        case .closed: StatusCell("Closed", level: .good)
+        case .halfOpen: StatusCell("Half open", level: .warning)
+        case .open: StatusCell("Open", level: .bad)
+        case nil: StatusCell(circuit)
+        }
+    }
+
+    private static func failure(_ failure: StatusDocument.Upstream.Failure?) -> StatusCell {
+        guard let failure else { return StatusCell("None", level: .quiet) }
+        return StatusCell(prose: failure.reason, note: "\(StatusText.duration(seconds: failure.secondsAgo)) ago")
+    }
+
+    private static func requests(_ count: UInt64) -> String {
+        count == 0 ? "no requests" : StatusText.count(Int64(clamping: count), "request")
+    }
+}
+
+extension StatusPage {
+    enum Percentile: String, CaseIterable {
+        case p50 = "p50_ms"
+        case p95 = "p95_ms"
+        case p99 = "p99_ms"
+    }
+
+    static func window(_ document: StatusDocument) -> String {
+        StatusText.duration(seconds: Int64(document.windowSeconds.rounded()))
+    }
+
+    static func latency(_ requests: StatusDocument.Requests, _ percentile: Percentile) -> String {
+        latency(requests.latency, percentile)
+    }
+
+    static func latency(_ latency: StatusDocument.Latency?, _ percentile: Percentile) -> String {
+        guard let latency else { return StatusText.unknown }
+        let milliseconds =
+            switch percentile {
+            case .p50: latency.p50Ms
+            case .p95: latency.p95Ms
+            case .p99: latency.p99Ms
+            }
+        let isBeyond = latency.atLeast?.contains(percentile.rawValue) == true
+        return (isBeyond ? ">\u{202F}" : "") + StatusText.milliseconds(milliseconds)
+    }
+
+    static func share(_ requests: StatusDocument.Requests) -> String {
+        requests.errorShare.map(StatusText.share) ?? StatusText.unknown
+    }
+
+    static func level(_ requests: StatusDocument.Requests) -> StatusLevel {
+        switch requests.errorShare {
+        case let share? where share >= StatusConcern.errorShare: .bad
+        case let share? where share > 0: .warning
+        default: .plain
+        }
+    }
+}

@@ -1,0 +1,125 @@
+import Mustache
+
+/// The status document for people: HTML without scripts, made here at each look. It shows what ``StatusDocument`` holds
+/// and knows nothing else.
+struct StatusPage {
+    let title: String
+    let icon: String
+    let level: String
+    let state: String
+    /// What the state means.
+    let meaning: String
+    let concerns: [Concern]
+    let hasConcerns: Bool
+    let version: String
+    let commit: String
+    let generatedAt: String
+    let uptime: String
+    let window: String
+    let isRefreshing: Bool
+    let interval: Int
+    let figures: [StatusFact]
+    let sections: [StatusSection]
+
+    struct Concern {
+        let word: String
+        let style: String
+        let text: String
+        let anchor: String
+    }
+
+    /// Seconds between two looks of a page that looks again by itself.
+    static let refreshInterval = 10
+
+    /// - Parameter isRefreshing: Whether the page that is made looks again by itself.
+    init(_ document: StatusDocument, isRefreshing: Bool = false) {
+        let state = State(document)
+        title = "\(state.word) · Cloakroom"
+        icon = state.icon
+        level = state.level.rawValue
+        self.state = state.word
+        meaning = state.meaning
+        concerns = document.concerns.map { concern in
+            let isCritical = concern.severity == .critical
+            return Concern(
+                word: isCritical ? "Problem" : "Warning", style: isCritical ? "bad" : "warning", text: concern.text,
+                anchor: "#" + Self.anchor(of: concern.kind))
+        }
+        hasConcerns = !concerns.isEmpty
+        version = document.process.version
+        commit = document.process.commit
+        generatedAt = StatusText.readable(document.generatedAt)
+        uptime = StatusText.duration(seconds: document.process.uptimeSeconds)
+        window = StatusText.duration(seconds: Int64(document.windowSeconds.rounded()))
+        self.isRefreshing = isRefreshing
+        interval = Self.refreshInterval
+        figures = Self.figures(document)
+        sections = [
+            Self.routes(document), Self.upstreams(document), Self.signIns(document), Self.sessions(document),
+            Self.refreshes(document), Self.store(document), Self.certificates(document), Self.config(document),
+            Self.readiness(document), Self.telemetry(document),
+        ]
+    }
+
+    /// The page; `nil` if the template is broken, which a test rules out.
+    func html() -> String? {
+        Self.template?.render(self)
+    }
+
+    private static let template: MustacheTemplate? = {
+        StatusMarkup.register()
+        return try? MustacheTemplate(string: templateText)
+    }()
+
+    /// The state in one word, and how it looks.
+    private struct State {
+        let word: String
+        let meaning: String
+        let level: StatusLevel
+
+        init(_ document: StatusDocument) {
+            switch document.state {
+            case .ready:
+                word = "Ready"
+                let count = StatusText.count(Int64(document.concerns.count), "thing deserves", "things deserve")
+                meaning = document.concerns.isEmpty ? "Traffic is served." : "Traffic is served. \(count) a look."
+                level = document.concerns.isEmpty ? .good : .warning
+            case .notReady:
+                word = "Not ready"
+                meaning = "Traffic should not come here."
+                level = .bad
+            case .draining:
+                word = "Draining"
+                meaning = "It was told to stop: what has begun is served to its end, new connections are refused."
+                level = .warning
+            }
+        }
+
+        /// A dot in the state's colour for the browser's tab.
+        var icon: String {
+            let color =
+                switch level {
+                case .bad: "c4162a"
+                case .warning: "b7791f"
+                default: "1a7f45"
+                }
+            return "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
+                + "%3Ccircle cx='8' cy='8' r='7' fill='%23\(color)'/%3E%3C/svg%3E"
+        }
+    }
+
+    /// Which section says more.
+    private static func anchor(of kind: StatusConcern.Kind) -> String {
+        switch kind {
+        case .notReady: "readiness"
+        case .reloadFailed: "configuration"
+        case .upstream: "upstreams"
+        case .certificate: "certificates"
+        case .route: "routes"
+        case .signIns: "sign-ins"
+        case .refreshes: "refreshes"
+        case .store: "store"
+        case .telemetry: "telemetry"
+        }
+    }
+}

@@ -1,0 +1,140 @@
+/// Something that deserves an operator's look.
+struct StatusConcern: Sendable, Equatable, Encodable {
+    /// What it is about; stable.
+    enum Kind: String, Sendable, Encodable {
+        case notReady = "not_ready"
+        case reloadFailed = "reload_failed"
+        case upstream
+        case certificate
+        case route
+        case signIns = "sign_ins"
+        case refreshes
+        case store
+        case telemetry
+    }
+
+    enum Severity: String, Sendable, Encodable {
+        /// Requests fail, or soon will.
+        case critical
+        case warning
+    }
+
+    var kind: Kind
+    var severity: Severity
+    /// One sentence.
+    var text: String
+}
+
+extension StatusConcern {
+    /// A certificate should be replaced with this many days left at the latest.
+    static let certificateDays: Int64 = 14
+    /// A route or an upstream on which this share of the recent requests failed.
+    static let errorShare = 0.05
+
+    /// What deserves a look in a document, the worst first.
+    static func all(in document: StatusDocument) -> [StatusConcern] {
+        let found =
+            document.readiness.compactMap(Self.init(check:)) + reload(document.config)
+            + document.upstreams.flatMap(upstream) + store(document) + document.certificates.compactMap(certificate)
+            + document.routes.compactMap(route) + outcomes(document) + document.telemetryDrops.compactMap(drops)
+        return found.filter { $0.severity == .critical } + found.filter { $0.severity == .warning }
+    }
+
+    private init?(check: ReadinessCheck) {
+        guard !check.isReady else { return nil }
+        let reason = check.detail.map { ": \($0)" } ?? ""
+        self.init(kind: .notReady, severity: .critical, text: "The check “\(check.name)” does not hold\(reason).")
+    }
+
+    private static func reload(_ config: StatusDocument.Config) -> [StatusConcern] {
+        guard let reload = config.lastReload, !reload.succeeded else { return [] }
+        return [
+            StatusConcern(
+                kind: .reloadFailed, severity: .warning,
+                text: "The last change of the configuration was refused. The one from before is in effect.")
+        ]
+    }
+
+    private static func upstream(_ upstream: StatusDocument.Upstream) -> [StatusConcern] {
+        var found: [StatusConcern] = []
+        switch upstream.health {
+        case .healthy: break
+        case .degraded:
+            found.append(
+                StatusConcern(
+                    kind: .upstream, severity: .warning,
+                    text: "Some targets of the upstream “\(upstream.name)” cannot be reached."))
+        case .down:
+            found.append(
+                StatusConcern(
+                    kind: .upstream, severity: .critical,
+                    text: "The upstream “\(upstream.name)” cannot be reached."))
+        }
+        if upstream.pending > 0 {
+            let wait = upstream.pending == 1 ? "One exchange waits" : "\(upstream.pending) exchanges wait"
+            found.append(
+                StatusConcern(
+                    kind: .upstream, severity: .warning,
+                    text: "\(wait) for a connection to the upstream “\(upstream.name)”."))
+        }
+        return found
+    }
+
+    private static func store(_ document: StatusDocument) -> [StatusConcern] {
+        // A check that does not hold says it already.
+        guard document.store.up == false, document.readiness.allSatisfy(\.isReady) else { return [] }
+        return [
+            StatusConcern(
+                kind: .store, severity: .critical, text: "The \(document.store.kind) store cannot be reached.")
+        ]
+    }
+
+    private static func certificate(_ certificate: StatusDocument.Certificate) -> StatusConcern? {
+        let name = certificate.names.first ?? certificate.file
+        return switch certificate.daysLeft {
+        case ..<0:
+            StatusConcern(kind: .certificate, severity: .critical, text: "The certificate for \(name) has expired.")
+        case 0:
+            StatusConcern(kind: .certificate, severity: .critical, text: "The certificate for \(name) expires today.")
+        case ..<certificateDays:
+            StatusConcern(
+                kind: .certificate, severity: .warning,
+                text: "The certificate for \(name) expires in \(StatusText.count(certificate.daysLeft, "day")).")
+        default: nil
+        }
+    }
+
+    private static func route(_ route: StatusDocument.Route) -> StatusConcern? {
+        guard let share = route.requests.errorShare, share >= errorShare else { return nil }
+        return StatusConcern(
+            kind: .route, severity: .warning,
+            text: "\(StatusText.share(share)) of the requests of the route “\(route.name)” failed.")
+    }
+
+    /// Outcomes that are nobody's wish: a wrong password is not among them.
+    private static func outcomes(_ document: StatusDocument) -> [StatusConcern] {
+        let signIns = document.signIns.filter { ["upstream_error", "store_error"].contains($0.outcome) }
+        let refreshes = document.refreshes.filter { ["transient", "lease_timeout"].contains($0.outcome) }
+        return [
+            failures(signIns, .signIns, "sign-in"),
+            failures(refreshes, .refreshes, "refresh of tokens", "refreshes of tokens"),
+        ].compactMap(\.self)
+    }
+
+    private static func failures(
+        _ outcomes: [StatusDocument.Outcome], _ kind: Kind, _ one: String, _ many: String? = nil
+    ) -> StatusConcern? {
+        let count = outcomes.reduce(0) { $0 + $1.recent }
+        guard count > 0 else { return nil }
+        return StatusConcern(
+            kind: kind, severity: .warning,
+            text: "\(StatusText.count(Int64(clamping: count), one, many)) failed through no fault of the user’s.")
+    }
+
+    private static func drops(_ drops: StatusDocument.Count) -> StatusConcern? {
+        guard drops.recent > 0 else { return nil }
+        return StatusConcern(
+            kind: .telemetry, severity: .warning,
+            text: "Telemetry was dropped: \(StatusText.whole(drops.recent)) of \(drops.kind).")
+    }
+}

@@ -1,0 +1,155 @@
+import CloakroomCore
+import CloakroomTelemetry
+import Foundation
+
+extension StatusReporter {
+    static func routes(_ sample: StatusSample, _ window: StatusWindow) -> [StatusDocument.Route] {
+        let routes = sample.routes.map { name, tally in
+            let change = window.change.routes[name] ?? RequestTally()
+            return StatusDocument.Route(
+                name: name, requests: .init(tally, change, window), unauthorizedTotal: tally.unauthorized,
+                unauthorizedRecent: change.unauthorized)
+        }
+        return routes.sorted { one, other in
+            (other.requests.recent, other.requests.total, one.name)
+                < (one.requests.recent, one.requests.total, other.name)
+        }
+    }
+
+    static func upstreams(
+        _ upstreams: [UpstreamStatus], _ reading: MetricsReading, _ sample: StatusSample, _ window: StatusWindow,
+        now: Timestamp
+    ) -> [StatusDocument.Upstream] {
+        let connections = reading["cloakroom_upstream_connections"]
+        let active = connections.filter { $0.labels["state"] == "active" }.counts(by: "upstream")
+        let idle = connections.filter { $0.labels["state"] == "idle" }.counts(by: "upstream")
+        let pending = reading["cloakroom_upstream_pending_requests"].counts(by: "upstream")
+        let retries = reading["cloakroom_upstream_retries_total"].counts(by: "upstream")
+        return upstreams.map { upstream in
+            let name = upstream.name
+            return StatusDocument.Upstream(
+                name: name, health: .init(upstream.targets.map(\.circuit)),
+                requests: .init(
+                    sample.upstreams[name] ?? RequestTally(), window.change.upstreams[name] ?? RequestTally(), window),
+                inFlight: active[name] ?? 0, idle: idle[name] ?? 0, pending: pending[name] ?? 0,
+                retriesTotal: retries[name] ?? 0,
+                targets: upstream.targets.map { target in
+                    .init(
+                        address: target.address, circuit: target.circuit.rawValue,
+                        lastFailure: target.lastFailure.map { failure in
+                            .init(
+                                at: StatusText.time(failure.time),
+                                secondsAgo: max((now - failure.time).components.seconds, 0), reason: failure.reason)
+                        })
+                })
+        }
+    }
+
+    static func outcomes(
+        _ totals: [String: UInt64], _ recent: [String: DurationTally]
+    ) -> [StatusDocument.Outcome] {
+        totals.map { outcome, total in
+            let tally = recent[outcome] ?? DurationTally()
+            return StatusDocument.Outcome(
+                outcome: outcome, total: total, recent: tally.count, latency: .init(tally))
+        }.sorted { ($1.total, $0.outcome) < ($0.total, $1.outcome) }
+    }
+
+    static func sessions(_ reading: MetricsReading, store: String) -> StatusDocument.Sessions {
+        let ended = reading["cloakroom_sessions_ended_total"].counts(by: "reason")
+        return StatusDocument.Sessions(
+            // Counting them in a server that many replicas share would cost too much.
+            active: store == "valkey" ? nil : reading["cloakroom_sessions_active"].total,
+            createdTotal: reading["cloakroom_sessions_created_total"].total,
+            ended: ended.map { .init(reason: $0.key, total: $0.value) }
+                .sorted { ($1.total, $0.reason) < ($0.total, $1.reason) })
+    }
+
+    static func store(
+        _ reading: MetricsReading, kind: String, _ sample: StatusSample, _ window: StatusWindow
+    ) -> StatusDocument.Store {
+        let isUp = reading["cloakroom_session_store_up"]
+        let operations = sample.storeOperations.map { operation, tally in
+            StatusDocument.Store.Operation(
+                operation: operation,
+                requests: .init(tally, window.change.storeOperations[operation] ?? RequestTally(), window))
+        }
+        return StatusDocument.Store(
+            kind: kind, up: isUp.isEmpty ? nil : isUp.total > 0,
+            operations: operations.sorted { ($1.requests.total, $0.operation) < ($0.requests.total, $1.operation) })
+    }
+
+    static func certificates(_ certificates: [CertificateStatus], now: Timestamp) -> [StatusDocument.Certificate] {
+        certificates.sorted { ($0.notAfter, $0.listener, $0.file) < ($1.notAfter, $1.listener, $1.file) }.map {
+            let seconds = Double(($0.notAfter - now).components.seconds)
+            return StatusDocument.Certificate(
+                listener: $0.listener, file: $0.file, names: $0.names, notAfter: StatusText.time($0.notAfter),
+                // Downwards: one that expired an hour ago has −1 day left and not 0.
+                daysLeft: Int64((seconds / 86_400).rounded(.down)))
+        }
+    }
+
+    static func counts(_ totals: [String: UInt64], _ recent: [String: UInt64]) -> [StatusDocument.Count] {
+        totals.map { .init(kind: $0.key, total: $0.value, recent: recent[$0.key] ?? 0) }
+            .sorted { ($1.total, $0.kind) < ($0.total, $1.kind) }
+    }
+}
+
+extension StatusDocument.Config {
+    init(_ status: ConfigStatus) {
+        self.init(
+            file: status.file, hash: status.hash, loadedAt: StatusText.time(status.loadedAt),
+            lastReload: status.lastReload.map { reload in
+                .init(
+                    at: StatusText.time(reload.time), succeeded: reload.problems.isEmpty, problems: reload.problems)
+            })
+    }
+}
+
+extension StatusDocument.Requests {
+    init(_ all: RequestTally, _ recent: RequestTally, _ window: StatusWindow) {
+        self.init(
+            total: all.count, recent: recent.count, perSecond: window.rate(recent.count).rounded(places: 3),
+            errorShare: recent.failureShare?.rounded(places: 4), errorsTotal: all.failures,
+            latency: .init(recent.durations))
+    }
+}
+
+extension StatusDocument.Latency {
+    /// `nil` if nothing happened.
+    init?(_ tally: DurationTally) {
+        guard let p50 = tally.quantile(0.5), let p95 = tally.quantile(0.95), let p99 = tally.quantile(0.99) else {
+            return nil
+        }
+        let beyond = [("p50_ms", p50), ("p95_ms", p95), ("p99_ms", p99)].filter { $0.1.isBeyond }.map(\.0)
+        self.init(
+            p50Ms: p50.milliseconds, p95Ms: p95.milliseconds, p99Ms: p99.milliseconds,
+            atLeast: beyond.isEmpty ? nil : beyond)
+    }
+}
+
+extension StatusDocument.Upstream.Health {
+    init(_ circuits: [CircuitState]) {
+        let unreachable = circuits.count { $0 != .closed }
+        self = unreachable == 0 ? .healthy : unreachable == circuits.count ? .down : .degraded
+    }
+}
+
+extension HistogramQuantile {
+    fileprivate var isBeyond: Bool { if case .moreThan = self { true } else { false } }
+
+    /// Of a histogram in seconds, rounded to hundredths: buckets tell no more.
+    fileprivate var milliseconds: Double {
+        switch self {
+        case .about(let seconds), .moreThan(let seconds): (seconds * 1_000).rounded(places: 2)
+        }
+    }
+}
+
+extension Double {
+    /// Rounded to so many decimal places.
+    func rounded(places: Int) -> Double {
+        let factor = pow(10, Double(places))
+        return (self * factor).rounded() / factor
+    }
+}

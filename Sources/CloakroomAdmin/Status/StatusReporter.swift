@@ -1,0 +1,63 @@
+import CloakroomCore
+import CloakroomTelemetry
+
+/// Makes the status document at each look, out of the metrics and of what the rest of the gateway tells.
+struct StatusReporter: Sendable {
+    let source: StatusSource
+    let registry: PrometheusRegistry
+    let history: StatusHistory
+    let startedAt: Timestamp
+    let startedInstant: ContinuousClock.Instant
+
+    init(source: StatusSource, registry: PrometheusRegistry, startedAt: Timestamp, instant: ContinuousClock.Instant) {
+        self.source = source
+        self.registry = registry
+        self.startedAt = startedAt
+        startedInstant = instant
+        history = StatusHistory(startedAt: instant)
+    }
+
+    /// Remembers how things are, for rates to come.
+    func takeSample(at now: ContinuousClock.Instant) {
+        history.append(StatusSample(registry.reading()), at: now)
+    }
+
+    /// Takes samples until its task is cancelled.
+    func takeSamples() async {
+        while true {
+            do { try await Task.sleep(for: StatusHistory.interval) } catch { return }
+            takeSample(at: .now)
+        }
+    }
+
+    /// How things are.
+    func document(
+        readiness: ReadinessReport, now: Timestamp, instant: ContinuousClock.Instant
+    ) -> StatusDocument {
+        let reading = registry.reading()
+        let sample = StatusSample(reading)
+        let window = history.window(to: sample, at: instant)
+        let isDraining = source.isDraining()
+        var document = StatusDocument(
+            state: isDraining ? .draining : readiness.isReady ? .ready : .notReady,
+            generatedAt: StatusText.time(now), windowSeconds: (window.duration / .seconds(1)).rounded(places: 1),
+            process: .init(
+                version: source.version, commit: source.commit, startedAt: StatusText.time(startedAt),
+                uptimeSeconds: (instant - startedInstant).components.seconds),
+            config: .init(source.config()), readiness: readiness.checks,
+            traffic: .init(sample.routes.total, window.change.routes.total, window),
+            routes: Self.routes(sample, window),
+            upstreams: Self.upstreams(source.upstreams(), reading, sample, window, now: now),
+            signIns: Self.outcomes(
+                reading["cloakroom_sign_ins_total"].counts(by: "outcome"), window.change.signIns),
+            sessions: Self.sessions(reading, store: source.store),
+            refreshes: Self.outcomes(
+                reading["cloakroom_token_refreshes_total"].counts(by: "outcome"), window.change.refreshes),
+            store: Self.store(reading, kind: source.store, sample, window),
+            certificates: Self.certificates(source.certificates(), now: now),
+            telemetryDrops: Self.counts(sample.drops, window.change.drops),
+            wireRejections: Self.counts(sample.rejections, window.change.rejections))
+        document.concerns = StatusConcern.all(in: document)
+        return document
+    }
+}

@@ -1,0 +1,113 @@
+import CloakroomTelemetry
+
+/// What of the metrics is looked at as a change over time, at one moment. It is much smaller than a reading: one entry
+/// per route and not one per route, method, status and version.
+struct StatusSample: Sendable, Equatable {
+    /// By route.
+    var routes: [String: RequestTally] = [:]
+    /// By upstream.
+    var upstreams: [String: RequestTally] = [:]
+    /// By outcome.
+    var signIns: [String: DurationTally] = [:]
+    /// By outcome.
+    var refreshes: [String: DurationTally] = [:]
+    /// By operation.
+    var storeOperations: [String: RequestTally] = [:]
+    /// Telemetry that was not kept, by signal.
+    var drops: [String: UInt64] = [:]
+    /// Requests and connections that were refused, by what was wrong.
+    var rejections: [String: UInt64] = [:]
+
+    /// Nothing has happened.
+    init() {}
+
+    /// Adds up a reading.
+    init(_ reading: MetricsReading) {
+        routes = Self.requests(reading["http_server_request_duration_seconds"], by: "http_route") { labels in
+            labels["http_response_status_code"]?.hasPrefix("5") == true
+        }
+        upstreams = Self.requests(reading["http_client_request_duration_seconds"], by: "upstream") { labels in
+            labels["http_response_status_code"]?.hasPrefix("5") == true || labels["error_type"]?.isEmpty == false
+        }
+        storeOperations = Self.requests(
+            reading["cloakroom_session_store_operation_duration_seconds"], by: "operation"
+        ) { $0["outcome"] == "error" }
+        signIns = Self.durations(reading["cloakroom_sign_in_duration_seconds"], by: "outcome")
+        refreshes = Self.durations(reading["cloakroom_token_refresh_duration_seconds"], by: "outcome")
+        drops = reading["cloakroom_telemetry_dropped_total"].counts(by: "signal")
+        rejections = reading["cloakroom_wire_rejections_total"].counts(by: "kind")
+    }
+
+    /// What came after an earlier sample.
+    func since(_ earlier: StatusSample) -> StatusSample {
+        var change = StatusSample()
+        change.routes = routes.changes(since: earlier.routes) { $0.since($1) }
+        change.upstreams = upstreams.changes(since: earlier.upstreams) { $0.since($1) }
+        change.signIns = signIns.changes(since: earlier.signIns) { $0.since($1) }
+        change.refreshes = refreshes.changes(since: earlier.refreshes) { $0.since($1) }
+        change.storeOperations = storeOperations.changes(since: earlier.storeOperations) { $0.since($1) }
+        change.drops = drops.changes(since: earlier.drops) { $0.countSince($1) }
+        change.rejections = rejections.changes(since: earlier.rejections) { $0.countSince($1) }
+        return change
+    }
+
+    private static func requests(
+        _ series: [MetricsReading.Series], by label: String, isFailure: ([String: String]) -> Bool
+    ) -> [String: RequestTally] {
+        var tallies: [String: RequestTally] = [:]
+        for one in series {
+            guard let name = one.labels[label], case .histogram(let histogram) = one.value else { continue }
+            var tally = tallies.removeValue(forKey: name) ?? RequestTally()
+            tally.durations.add(histogram)
+            if isFailure(one.labels) { tally.failures &+= histogram.count }
+            if one.labels["http_response_status_code"] == "401" { tally.unauthorized &+= histogram.count }
+            tallies[name] = tally
+        }
+        return tallies
+    }
+
+    private static func durations(_ series: [MetricsReading.Series], by label: String) -> [String: DurationTally] {
+        var tallies: [String: DurationTally] = [:]
+        for one in series {
+            guard let name = one.labels[label], case .histogram(let histogram) = one.value else { continue }
+            tallies[name, default: DurationTally()].add(histogram)
+        }
+        return tallies
+    }
+}
+
+extension [MetricsReading.Series] {
+    /// The numbers of a counter or a gauge, added up by one label.
+    func counts(by label: String) -> [String: UInt64] {
+        var counts: [String: UInt64] = [:]
+        for one in self {
+            guard let name = one.labels[label], case .number(let number) = one.value else { continue }
+            counts[name, default: 0] &+= UInt64(exactly: Swift.max(number, 0).rounded()) ?? 0
+        }
+        return counts
+    }
+
+    /// The sum of all numbers.
+    var total: UInt64 {
+        reduce(0) { sum, one in
+            guard case .number(let number) = one.value else { return sum }
+            return sum &+ (UInt64(exactly: Swift.max(number, 0).rounded()) ?? 0)
+        }
+    }
+}
+
+extension [String: RequestTally] {
+    /// All of them together.
+    var total: RequestTally { values.reduce(into: RequestTally()) { $0.add($1) } }
+}
+
+extension Dictionary {
+    /// What came after an earlier table of the same; what was not in it has begun since.
+    fileprivate func changes(since earlier: Self, _ change: (Value, Value) -> Value) -> Self {
+        var changes = self
+        for (key, value) in self {
+            if let before = earlier[key] { changes[key] = change(value, before) }
+        }
+        return changes
+    }
+}

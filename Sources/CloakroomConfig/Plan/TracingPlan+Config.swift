@@ -1,0 +1,118 @@
+import CloakroomCore
+
+extension TracingPlan {
+    /// `tracing`. Each key has variables of the OpenTelemetry specification as its weakest source:
+    /// ``OpenTelemetryVariables``.
+    ///
+    /// - `exporter`: `none`, `log` or `otlp`. Default `none`, and `otlp` where an endpoint is given.
+    /// - `sampler`: `always_on`, `always_off`, `traceidratio`, and the same with `parentbased_` before it; default
+    ///   `parentbased_traceidratio`.
+    /// - `ratio`: 0 to 1; default 0.01.
+    /// - `serviceName`: default `cloakroom`.
+    /// - `resourceAttributes`: a list of `name=value`; default none.
+    /// - `otlp`: ``OTLPPlan``.
+    init(from scope: ConfigScope) {
+        let defaults = TracingPlan()
+        let otlp = scope.always("otlp")
+        let fallback = otlp.isGivenThere("endpoint") ? Exporter.otlp : defaults.exporter
+        let exporter = scope.value("exporter", as: .choice(), default: fallback)
+        let sampler = SamplerPlan(from: scope)
+        let serviceName = scope.value("serviceName", as: .serviceName, default: defaults.serviceName)
+        let attributes = scope.list("resourceAttributes", as: .resourceAttribute) ?? []
+        scope.complainAboutRepeats(in: attributes.map(\.name), at: "resourceAttributes")
+        self.init(
+            exporter: exporter, sampler: sampler, serviceName: serviceName, resourceAttributes: attributes,
+            otlp: OTLPPlan(from: otlp))
+        if exporter == .otlp, !otlp.isGivenThere("endpoint") { Self.checkProtocol(otlp.reading) }
+    }
+
+    /// Whoever set the variables may have had another way in mind; the collector would get something else on that port.
+    private static func checkProtocol(_ reading: ConfigReading) {
+        guard let (name, value) = reading.openTelemetry.first(of: OpenTelemetryVariables.protocols),
+            value.lowercased() != "http/protobuf"
+        else { return }
+        reading.add(
+            Mistake(
+                "\(Printable.quoted(value)) is not spoken here",
+                "write http/protobuf, and the endpoint with the collector's port for it, usually 4318"),
+            key: [name], origin: .environment(name))
+    }
+}
+
+extension SamplerPlan {
+    /// The samplers by the names that the OpenTelemetry specification gives them.
+    private enum Name: String, CaseIterable {
+        case alwaysOn = "always_on"
+        case alwaysOff = "always_off"
+        case traceIDRatio = "traceidratio"
+        case parentBasedAlwaysOn = "parentbased_always_on"
+        case parentBasedAlwaysOff = "parentbased_always_off"
+        case parentBasedTraceIDRatio = "parentbased_traceidratio"
+
+        var root: Root {
+            switch self {
+            case .alwaysOn, .parentBasedAlwaysOn: .alwaysOn
+            case .alwaysOff, .parentBasedAlwaysOff: .alwaysOff
+            case .traceIDRatio, .parentBasedTraceIDRatio: .traceIDRatio
+            }
+        }
+
+        var isParentBased: Bool {
+            switch self {
+            case .alwaysOn, .alwaysOff, .traceIDRatio: false
+            case .parentBasedAlwaysOn, .parentBasedAlwaysOff, .parentBasedTraceIDRatio: true
+            }
+        }
+    }
+
+    /// `tracing.sampler` and `tracing.ratio`.
+    fileprivate init(from scope: ConfigScope) {
+        let name = scope.value("sampler", as: .choice(), default: Name.parentBasedTraceIDRatio)
+        // The specification's own default for a ratio that its variables ask for and do not name.
+        let isAskedFor = scope.reading.origin(scope.path + ["sampler"]) == .environment(OpenTelemetryVariables.sampler)
+        self.init(
+            root: name.root,
+            ratio: scope.value("ratio", as: .fraction(0...1), default: isAskedFor ? 1 : SamplerPlan().ratio),
+            isParentBased: name.isParentBased)
+    }
+}
+
+extension OTLPPlan {
+    /// `tracing.otlp`.
+    ///
+    /// - `endpoint`: a URL with `http` or `https`, a host and a path; default `http://localhost:4318/v1/traces`.
+    /// - `headers` or `headersFile`: a list of `name=value`; default none.
+    /// - `timeout`: 1ms to 1d; default 10s.
+    /// - `queueLimit`: 1 to 1,000,000; default 2,048.
+    /// - `batchLimit`: 1 to `queueLimit`; default 512, or `queueLimit` if that is less.
+    /// - `interval`: 1ms to 1d; default 5s.
+    fileprivate init(from scope: ConfigScope) {
+        let defaults = OTLPPlan()
+        let endpoint = scope.value("endpoint", as: .tracesEndpoint, default: defaults.endpoint)
+        let headers = scope.secrets("headers", as: .collectorHeader) ?? []
+        scope.complainAboutRepeats(in: headers.map { $0.name.lowercased() }, at: "headers")
+        let timeout = scope.value("timeout", as: .wait, default: defaults.timeout)
+        let queueLimit = scope.value("queueLimit", as: .integer(1...1_000_000), default: defaults.queueLimit)
+        let batchLimit = scope.value(
+            "batchLimit", as: .integer(1...1_000_000), default: min(defaults.batchLimit, queueLimit))
+        if batchLimit > queueLimit, !scope.isBroken("queueLimit"), !scope.isBroken("batchLimit") {
+            scope.complain(
+                Mistake(
+                    "a batch of \(batchLimit) spans never fills from a queue of \(queueLimit)",
+                    "make it \(queueLimit) or less, or raise queueLimit"), at: "batchLimit")
+        }
+        self.init(
+            endpoint: endpoint, headers: headers, timeout: timeout, queueLimit: queueLimit, batchLimit: batchLimit,
+            interval: scope.value("interval", as: .wait, default: defaults.interval))
+    }
+}
+
+extension ConfigScope {
+    /// Notes each name that stands in a list before.
+    fileprivate func complainAboutRepeats(in names: [String], at key: String) {
+        for index in names.indices where names[..<index].contains(names[index]) {
+            complain(
+                Mistake("\(names[index]) stands twice", "keep one of them"), item: index, of: key)
+        }
+    }
+}

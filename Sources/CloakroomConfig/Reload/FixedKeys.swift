@@ -1,0 +1,115 @@
+public import CloakroomCore
+
+/// The keys that a running gateway cannot take over: what they say is built into what is there once, such as sockets,
+/// the store and its sessions, or the writer of the log. All others can change while requests are served.
+enum FixedKeys {
+    /// A key, or a section with all that is in it, and whether two plans differ in it.
+    struct FixedKey: Sendable {
+        let path: [String]
+        let differs: @Sendable (GatewayPlan, GatewayPlan) -> Bool
+
+        init<Value: Equatable & Sendable>(_ key: String, _ value: @escaping @Sendable (GatewayPlan) -> Value) {
+            path = key.split(separator: ".").map(String.init)
+            differs = { value($0) != value($1) }
+        }
+
+        /// A key of the admin listener, which is nothing to compare where there is none.
+        init<Value: Equatable & Sendable>(admin key: String, _ value: @escaping @Sendable (AdminPlan) -> Value) {
+            path = ["admin", key]
+            differs = { old, new in
+                guard let old = old.admin, let new = new.admin else { return false }
+                return value(old) != value(new)
+            }
+        }
+    }
+
+    /// In the order of the documentation; listeners are looked at one by one, see ``listenerKeys``.
+    static let all: [FixedKey] = [
+        FixedKey("admin.enabled") { $0.admin == nil },
+        FixedKey(admin: "address") { $0.address },
+        FixedKey(admin: "token") { $0.token },
+        FixedKey("accounts.throttle") { $0.accounts.isThrottled },
+        FixedKey("session.store") { $0.session.store },
+        FixedKey("session.secrets") { $0.session.secrets },
+        FixedKey("session.localSessions") { $0.session.localSessions },
+        FixedKey("session.sqlite.path") { $0.session.sqlite.path },
+        FixedKey("session.valkey.addresses") { $0.session.valkey.addresses },
+        FixedKey("session.valkey.sentinelPrimary") { $0.session.valkey.sentinelPrimary },
+        FixedKey("session.valkey.user") { $0.session.valkey.user },
+        FixedKey("session.valkey.password") { $0.session.valkey.password },
+        FixedKey("session.valkey.sentinelPassword") { $0.session.valkey.sentinelPassword },
+        FixedKey("session.valkey.tls") { $0.session.valkey.tls },
+        FixedKey("session.valkey.prefix") { $0.session.valkey.prefix },
+        FixedKey("session.valkey.timeout") { $0.session.valkey.timeout },
+        FixedKey("session.idleTimeout") { $0.session.idleTimeout },
+        FixedKey("session.absoluteTimeout") { $0.session.absoluteTimeout },
+        FixedKey("session.maxSessions") { $0.session.maxSessions },
+        FixedKey("session.maxSessionsPerAccount") { $0.session.maxSessionsPerAccount },
+        FixedKey("session.cookie.name") { $0.session.cookie.name },
+        FixedKey("session.cookie.secure") { $0.session.cookie.isSecure },
+        FixedKey("session.cookie.sameSite") { $0.session.cookie.sameSite },
+        FixedKey("limits.connections") { $0.limits.connections },
+        FixedKey("limits.connectionsPerAddress") { $0.limits.connectionsPerAddress },
+        FixedKey("trustedPeers") { $0.trustedPeers },
+        FixedKey("logging.format") { $0.logging.format },
+        FixedKey("logging.accessLog") { $0.logging.accessLog },
+        FixedKey("tracing.exporter") { $0.tracing.exporter },
+        FixedKey("tracing.sampler") { [$0.tracing.sampler.root.rawValue, "\($0.tracing.sampler.isParentBased)"] },
+        FixedKey("tracing.ratio") { $0.tracing.sampler.ratio },
+        FixedKey("tracing.serviceName") { $0.tracing.serviceName },
+        FixedKey("tracing.resourceAttributes") { $0.tracing.resourceAttributes },
+        FixedKey("tracing.otlp.endpoint") { $0.tracing.otlp.endpoint },
+        FixedKey("tracing.otlp.headers") { $0.tracing.otlp.headers },
+        FixedKey("tracing.otlp.timeout") { $0.tracing.otlp.timeout },
+        FixedKey("tracing.otlp.queueLimit") { $0.tracing.otlp.queueLimit },
+        FixedKey("tracing.otlp.batchLimit") { $0.tracing.otlp.batchLimit },
+        FixedKey("tracing.otlp.interval") { $0.tracing.otlp.interval },
+        FixedKey("eventLoops") { $0.eventLoops },
+    ]
+
+    /// What makes a listener's socket what it is. Certificates, versions and cipher suites can change.
+    static func listenerKeys(_ index: Int) -> [FixedKey] {
+        let listener: @Sendable (GatewayPlan) -> ListenerPlan? = { plan in
+            plan.listeners.indices.contains(index) ? plan.listeners[index] : nil
+        }
+        return [
+            FixedKey("listeners.\(index).address") { listener($0)?.address },
+            FixedKey("listeners.\(index).tls") { listener($0)?.tls == nil },
+            FixedKey("listeners.\(index).http2") { listener($0)?.http2 },
+            FixedKey("listeners.\(index).proxyProtocol") { listener($0)?.proxyProtocolSources },
+        ]
+    }
+
+    /// Whether a change of a key needs a restart. The key of an item of a list has the item's index in it.
+    static func contains(_ path: [String]) -> Bool {
+        // A secret's twin is the secret.
+        let last = path.last ?? ""
+        let plain = last.hasSuffix("File") ? path.dropLast() + [String(last.dropLast("File".count))] : path
+        // Within `tls` of a listener all can change; only that there is such a section cannot.
+        if path.first == "listeners", path.contains("tls"), path.last != "tls" { return false }
+        let keys = path.first == "listeners" ? listenerKeys(Int(path.dropFirst().first ?? "") ?? 0) : all
+        return keys.contains { path.starts(with: $0.path) || plain.starts(with: $0.path) }
+    }
+}
+
+extension LoadedConfig {
+    /// What keeps a gateway that runs on a plan from taking this configuration over: a problem for each key that takes a
+    /// restart, at the place where its new value was given. Empty if it can take all of it.
+    public func restartReasons(since running: GatewayPlan) -> [ConfigProblem] {
+        var problems: [ConfigProblem] = []
+        let restart =
+            "restart the gateway; a second one can take over from the first without a refused connection"
+        func complain(_ path: [String], _ message: String) {
+            problems.append(places.problem(Mistake(message, restart), key: path, origin: places[path]))
+        }
+        let (count, runningCount) = (plan.listeners.count, running.listeners.count)
+        if count != runningCount {
+            complain(["listeners"], "their number cannot change from \(runningCount) to \(count) while the gateway runs")
+        }
+        for key in (0..<min(count, runningCount)).flatMap(FixedKeys.listenerKeys) + FixedKeys.all
+        where key.differs(running, plan) {
+            complain(key.path, "cannot change while the gateway runs")
+        }
+        return ConfigProblems(problems).problems
+    }
+}

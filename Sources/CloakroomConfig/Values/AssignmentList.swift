@@ -1,0 +1,53 @@
+/// `name=value` pairs separated by commas, with values percent-encoded: how OpenTelemetry's variables write headers and
+/// resource attributes (the W3C's Baggage, without properties).
+enum AssignmentList {
+    /// Reads the pairs in their order. Empty items count for nothing.
+    /// - Parameter areNamesEncoded: Whether names are percent-encoded too: those of resource attributes may be.
+    /// - Throws: ``Mistake`` if an item is no pair or cannot be decoded; it repeats nothing of the text, which may hold a
+    ///   secret.
+    static func parse(_ text: String, areNamesEncoded: Bool) throws(Mistake) -> [(name: String, value: String)] {
+        var pairs: [(name: String, value: String)] = []
+        for (index, item) in text.split(separator: ",", omittingEmptySubsequences: false).enumerated() {
+            guard !item.allSatisfy(\.isWhitespace) else { continue }
+            guard let equals = item.firstIndex(of: "=") else {
+                throw Mistake("item \(index + 1) has no equals sign", "write name=value, name=value")
+            }
+            let name = trimmed(item[..<equals])
+            guard let value = decoded(trimmed(item[item.index(after: equals)...])),
+                let plainName = areNamesEncoded ? decoded(name) : name
+            else {
+                throw Mistake(
+                    "item \(index + 1) is not percent-encoded",
+                    "write %25 for a percent sign, %2C for a comma and %20 for a blank, all in UTF-8")
+            }
+            pairs.append((plainName, value))
+        }
+        return pairs
+    }
+
+    /// The text without blanks at its ends.
+    static func trimmed(_ text: Substring) -> String {
+        let start = text.trimmingPrefix(while: \.isWhitespace)
+        let count = start.reversed().prefix(while: \.isWhitespace).count
+        return String(start.dropLast(count))
+    }
+
+    /// Replaces `%` and two hexadecimal digits by the byte; `nil` if that is not what follows a `%`, or no UTF-8 comes out.
+    private static func decoded(_ text: String) -> String? {
+        var bytes: [UInt8] = []
+        var rest = Array(text.utf8)[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            let digits = rest.prefix(2)
+            guard digits.count == 2, let hex = String(validating: digits, as: UTF8.self), hex.allSatisfy(\.isHexDigit),
+                let value = UInt8(hex, radix: 16)
+            else { return nil }
+            bytes.append(value)
+            rest = rest.dropFirst(2)
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+}

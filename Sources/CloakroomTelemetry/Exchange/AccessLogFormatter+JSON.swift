@@ -1,0 +1,93 @@
+/// A line of the access log as a JSON object.
+extension AccessLogFormatter {
+    /// `,"route":"…","path":"`.
+    static func jsonFragment(route: String) -> [UInt8] {
+        var fragment = LineBuffer()
+        fragment.append(",\"route\":")
+        fragment.append(json: route)
+        fragment.append(",\"path\":\"")
+        return fragment.bytes
+    }
+
+    /// `,"upstream":"…","upstream_target":"…"`.
+    static func jsonFragment(upstream target: UpstreamTarget) -> [UInt8] {
+        var fragment = LineBuffer()
+        fragment.append(",\"upstream\":")
+        fragment.append(json: target.upstream)
+        fragment.append(",\"upstream_target\":")
+        fragment.append(json: target.authority)
+        return fragment.bytes
+    }
+
+    /// `","scheme":"…","protocol":"…"` and, with TLS, `,"tls":"…"`, without the last quotation mark.
+    static func jsonFragment(
+        scheme: ExchangeScheme, version: ExchangeProtocolVersion, tls: ExchangeTLSVersion?
+    ) -> [UInt8] {
+        var fragment = LineBuffer()
+        fragment.append("\",\"scheme\":\"")
+        fragment.append(scheme.label)
+        fragment.append("\",\"protocol\":\"")
+        fragment.append(version.label)
+        if let tls {
+            fragment.append("\",\"tls\":\"")
+            fragment.append(tls.label)
+        }
+        return fragment.bytes
+    }
+
+    /// Everything behind the time.
+    func appendJSON(
+        _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, to line: inout LineBuffer
+    ) {
+        line.append("\",\"logger\":\"access\",\"request_id\":\"")
+        line.appendHex(record.requestID)
+        if let traceID = record.traceID {
+            line.append("\",\"trace_id\":\"")
+            line.appendHex(traceID)
+        }
+        line.append("\",\"peer\":\"")
+        line.append(escaped: record.peerAddress.utf8.span)
+        line.append("\",\"method\":\"")
+        if record.method == .other {
+            line.append(escaped: method)
+        } else {
+            line.append(record.method.label)
+        }
+        line.append("\"")
+        line.append(route(record.routeIndex))
+        line.append(escaped: path)
+        Self.append(numbers: record, to: &line)
+        if let upstream = upstream(record.upstreamIndex) { line.append(upstream) }
+        line.append(",\"decision\":\"")
+        line.append(record.decision.label)
+        if let session = record.sessionHash {
+            line.append("\",\"session\":\"")
+            line.appendHex(session)
+        }
+        line.append(transport(record))
+        if let error = record.errorType {
+            line.append("\",\"error\":\"")
+            line.append(error.label)
+        }
+        line.append("\"}\n")
+    }
+
+    private static func append(numbers record: borrowing ExchangeRecord, to line: inout LineBuffer) {
+        line.append("\",\"status\":")
+        line.append(decimal: UInt64(record.status))
+        line.append(",\"bytes_in\":")
+        line.append(decimal: record.bytesReceived)
+        line.append(",\"bytes_out\":")
+        line.append(decimal: record.bytesSent)
+        line.append(",\"duration_ms\":")
+        line.append(milliseconds: record.durationNanoseconds)
+        if let upstream = record.upstreamDurationNanoseconds {
+            line.append(",\"upstream_ms\":")
+            line.append(milliseconds: upstream)
+        }
+        line.append(",\"overhead_ms\":")
+        line.append(milliseconds: record.overheadNanoseconds)
+        line.append(",\"retries\":")
+        line.append(decimal: Int64(record.retries))
+    }
+}

@@ -1,0 +1,45 @@
+import CloakroomCore
+
+/// How the configuration does: `cloakroom_config_…`.
+struct ConfigMetrics: Sendable {
+    private let successes: CounterHandle
+    private let failures: CounterHandle
+    private let lastSuccessful: GaugeHandle
+    private let lastSuccess: FloatingPointGaugeHandle
+
+    init(registry: PrometheusRegistry) {
+        func reloads(_ outcome: String) -> CounterHandle {
+            registry.counter(
+                "cloakroom_config_reloads_total", help: "Attempts to load the configuration anew, by outcome.",
+                labels: [("outcome", outcome)])
+        }
+        successes = reloads("success")
+        failures = reloads("failure")
+        lastSuccessful = registry.gauge(
+            "cloakroom_config_last_reload_successful",
+            help: "Whether the last attempt to load the configuration succeeded; 1 until there was one.")
+        lastSuccess = registry.floatingPointGauge(
+            "cloakroom_config_last_reload_success_timestamp_seconds",
+            help: "When the configuration that is in force was loaded, in seconds since 1970.")
+        lastSuccessful.set(1)
+    }
+
+    func started(now: Timestamp) {
+        lastSuccessful.set(1)
+        lastSuccess.set(Self.seconds(now))
+    }
+
+    func reloaded(isSuccess: Bool, now: Timestamp) {
+        if isSuccess {
+            successes.increment()
+            lastSuccess.set(Self.seconds(now))
+        } else {
+            failures.increment()
+        }
+        lastSuccessful.set(isSuccess ? 1 : 0)
+    }
+
+    private static func seconds(_ time: Timestamp) -> Double {
+        Double(time.milliseconds) / 1_000
+    }
+}

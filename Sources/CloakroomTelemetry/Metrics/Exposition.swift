@@ -1,0 +1,99 @@
+/// One answer to a scrape. The formats differ in few places, so one writer knows both.
+struct Exposition {
+    private let format: ExpositionFormat
+    private var bytes: [UInt8] = []
+
+    /// Renders families that are in order.
+    static func render(_ families: [MetricFamily], as format: ExpositionFormat) -> [UInt8] {
+        var exposition = Exposition(format: format)
+        exposition.bytes.reserveCapacity(families.reduce(64) { $0 + size(of: $1) })
+        for family in families where !family.series.isEmpty { exposition.append(family) }
+        if format == .openMetrics { exposition.append("# EOF\n") }
+        return exposition.bytes
+    }
+
+    private init(format: ExpositionFormat) {
+        self.format = format
+    }
+
+    private mutating func append(_ family: MetricFamily) {
+        appendHead(of: family)
+        switch family.kind {
+        case .counter, .gauge: appendNumbers(of: family)
+        case .histogram: appendHistograms(of: family)
+        }
+    }
+
+    private mutating func appendHead(of family: MetricFamily) {
+        let name = format == .text ? family.name : MetricName.openMetricsFamily(family.name, family.kind)
+        append("# HELP \(name) ")
+        bytes.appendEscaped(family.help, quotes: format == .openMetrics)
+        append("\n# TYPE \(name) \(family.kind.rawValue)\n")
+        if format == .openMetrics, let unit = MetricName.unit(of: name) { append("# UNIT \(name) \(unit)\n") }
+    }
+
+    private mutating func appendNumbers(of family: MetricFamily) {
+        let name = Array(family.name.utf8)
+        for series in family.series {
+            appendStart(name, series.labels.bytes)
+            switch series.handle {
+            case .counter(let handle): bytes.append(decimal: handle.exposed)
+            case .floatingPointCounter(let handle): bytes.append(number: handle.value)
+            case .gauge(let handle): bytes.append(decimal: handle.value)
+            case .floatingPointGauge(let handle): bytes.append(number: handle.value)
+            case .histogram: break
+            }
+            bytes.append(UInt8(ascii: "\n"))
+        }
+    }
+
+    private mutating func appendHistograms(of family: MetricFamily) {
+        let bucket = Array("\(family.name)_bucket{".utf8)
+        let (sum, count) = (Array("\(family.name)_sum".utf8), Array("\(family.name)_count".utf8))
+        for series in family.series {
+            guard case .histogram(let handle) = series.handle else { continue }
+            let labels = series.labels.bytes
+            let cumulative = handle.cumulative()
+            let endings = format == .text ? handle.buckets.textEndings : handle.buckets.openMetricsEndings
+            for (slot, ending) in endings.enumerated() {
+                bytes.append(contentsOf: bucket)
+                if !labels.isEmpty {
+                    bytes.append(contentsOf: labels)
+                    bytes.append(UInt8(ascii: ","))
+                }
+                bytes.append(contentsOf: ending)
+                bytes.append(decimal: cumulative[slot])
+                bytes.append(UInt8(ascii: "\n"))
+            }
+            appendStart(sum, labels)
+            bytes.append(number: handle.sum)
+            bytes.append(UInt8(ascii: "\n"))
+            appendStart(count, labels)
+            bytes.append(decimal: cumulative[endings.count - 1])
+            bytes.append(UInt8(ascii: "\n"))
+        }
+    }
+
+    /// A line up to its number.
+    private mutating func appendStart(_ name: [UInt8], _ labels: [UInt8]) {
+        bytes.append(contentsOf: name)
+        if !labels.isEmpty {
+            bytes.append(UInt8(ascii: "{"))
+            bytes.append(contentsOf: labels)
+            bytes.append(UInt8(ascii: "}"))
+        }
+        bytes.append(UInt8(ascii: " "))
+    }
+
+    private mutating func append(_ text: String) {
+        bytes.append(contentsOf: text.utf8)
+    }
+
+    /// About how many bytes a family takes, so that the whole is reserved at once: tens of megabytes that grow by
+    /// doubling would be copied several times.
+    private static func size(of family: MetricFamily) -> Int {
+        let head = 3 * family.name.utf8.count + family.help.utf8.count + 64
+        let lines = family.kind == .histogram ? HistogramBuckets.slots + 1 : 1
+        return family.series.reduce(head) { $0 + lines * (family.name.utf8.count + $1.labels.bytes.count + 36) }
+    }
+}

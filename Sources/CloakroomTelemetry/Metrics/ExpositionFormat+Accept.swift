@@ -1,0 +1,92 @@
+extension ExpositionFormat {
+    /// What a scraper wants, by its `Accept` (RFC 9110, section 12.5.1). OpenMetrics must be named; a wildcard is not
+    /// enough, because people and scripts that send one expect the older format. A version that is not ours does not
+    /// count as named, and neither does an element that is malformed.
+    init(accept: String?) {
+        var openMetrics = 0
+        // The best quality for plain text by how closely it was named: the closest counts.
+        var text: (exact: Int?, type: Int?, anything: Int?) = (nil, nil, nil)
+        for range in (accept ?? "").split(outsideQuotesAt: ",").compactMap(AcceptedRange.init) {
+            switch range.type {
+            case "application/openmetrics-text" where [nil, "1.0.0"].contains(range.version):
+                openMetrics = max(openMetrics, range.quality)
+            case "text/plain" where [nil, "0.0.4"].contains(range.version):
+                text.exact = max(text.exact ?? 0, range.quality)
+            case "text/*":
+                text.type = max(text.type ?? 0, range.quality)
+            case "*/*":
+                text.anything = max(text.anything ?? 0, range.quality)
+            default:
+                break
+            }
+        }
+        let plain = text.exact ?? text.type ?? text.anything ?? 0
+        self = openMetrics > 0 && openMetrics >= plain ? .openMetrics : .text
+    }
+}
+
+/// One element of `Accept`.
+private struct AcceptedRange {
+    /// In lower case.
+    let type: String
+    /// The parameter `version`, unquoted.
+    private(set) var version: String?
+    /// The weight in thousandths.
+    private(set) var quality = 1_000
+
+    init?(_ element: Substring) {
+        let parts = element.split(outsideQuotesAt: ";").map { $0.trimmed }
+        guard let type = parts.first, !type.isEmpty else { return nil }
+        self.type = type.lowercased()
+        for parameter in parts.dropFirst() {
+            guard let equals = parameter.firstIndex(of: "=") else { continue }
+            let value = parameter[parameter.index(after: equals)...]
+            switch parameter[..<equals].lowercased() {
+            case "version":
+                version = String(value.filter { $0 != "\"" })
+            case "q":
+                guard let thousandths = Self.thousandths(value) else { return nil }
+                quality = thousandths
+            default:
+                break
+            }
+        }
+    }
+
+    /// A weight (RFC 9110, section 12.4.2): 0 to 1 with at most three decimals.
+    private static func thousandths(_ text: Substring) -> Int? {
+        let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let whole = parts.first, whole == "0" || whole == "1" else { return nil }
+        let decimals = parts.count > 1 ? parts[1] : ""
+        guard decimals.utf8.count <= 3, decimals.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+        let padded = decimals + String(repeating: "0", count: 3 - decimals.utf8.count)
+        guard let fraction = Int(padded), whole == "0" || fraction == 0 else { return nil }
+        return whole == "1" ? 1_000 : fraction
+    }
+}
+
+extension StringProtocol where SubSequence == Substring {
+    /// The pieces between separators that do not stand in a quoted string.
+    fileprivate func split(outsideQuotesAt separator: Character) -> [Substring] {
+        var isQuoted = false
+        var isEscaped = false
+        return split(omittingEmptySubsequences: true) { character in
+            if isEscaped {
+                isEscaped = false
+                return false
+            }
+            if isQuoted, character == "\\" { isEscaped = true }
+            if character == "\"" { isQuoted.toggle() }
+            return character == separator && !isQuoted
+        }
+    }
+}
+
+extension Substring {
+    fileprivate var trimmed: Substring {
+        let isBlank = { (character: Character) in character == " " || character == "\t" }
+        let start = drop(while: isBlank)
+        guard let last = start.lastIndex(where: { !isBlank($0) }) else { return "" }
+        return start[...last]
+    }
+}

@@ -1,0 +1,107 @@
+import AsyncHTTPClient
+import CloakroomCore
+import NIOCore
+import NIOHTTP1
+import Tracing
+
+/// Posts batches to a collector (OTLP/HTTP), one attempt at a time.
+///
+/// What went wrong below is dropped here: errors of HTTP libraries may hold the values of header fields, and some of ours
+/// are keys.
+struct OTLPConnection: Sendable {
+    /// What came of an attempt.
+    enum Outcome: Sendable {
+        /// The collector has the batch, but for some spans that it did not want.
+        case accepted(rejected: Int)
+        /// Another attempt may succeed, after the time that the collector asked for if it did.
+        case failed(reason: String, retryAfter: Duration?)
+        /// No other attempt would end differently.
+        case refused(reason: String)
+    }
+
+    /// The largest answer that is read, in bytes.
+    private static let bodyLimit = 65_536
+    /// The statuses after which a batch is sent again (OTLP specification, "Retryable Response Codes").
+    private static let retryable: Set<UInt> = [429, 502, 503, 504]
+
+    private let client: HTTPClient
+    private let plan: OTLPPlan
+    private let userAgent: String
+
+    init(_ plan: OTLPPlan, version: String) {
+        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
+        // Spans about exporting spans would never come to an end.
+        configuration.tracing.tracer = nil
+        configuration.httpVersion = .http1Only
+        configuration.timeout.connect = TimeAmount(plan.timeout)
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 1
+        configuration.connectionPool.retryConnectionEstablishment = false
+        client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        self.plan = plan
+        userAgent = "cloakroom/\(version)"
+    }
+
+    /// Closes the connection. It must be called once, at the end.
+    func shutdown() async {
+        // Only a second shutdown throws, and then there is nothing left to close.
+        try? await client.shutdown()
+    }
+
+    /// Sends one batch, once.
+    func post(_ body: [UInt8]) async -> Outcome {
+        let request = request(body)
+        do {
+            return try await withThrowingTaskGroup(of: Outcome.self) { group in
+                defer { group.cancelAll() }
+                group.addTask { try await answer(to: request) }
+                // The client's own deadline ends with the head; a body may drip.
+                group.addTask {
+                    try await Task.sleep(for: plan.timeout)
+                    return .failed(reason: "timeout", retryAfter: nil)
+                }
+                return try await group.next() ?? .failed(reason: "cancelled", retryAfter: nil)
+            }
+        } catch {
+            return Self.outcome(of: error)
+        }
+    }
+
+    private func request(_ body: [UInt8]) -> HTTPClientRequest {
+        var request = HTTPClientRequest(url: plan.endpoint)
+        request.method = .POST
+        request.headers.add(name: "User-Agent", value: userAgent)
+        for header in plan.headers {
+            request.headers.replaceOrAdd(name: header.name, value: String(decoding: header.value.bytes, as: UTF8.self))
+        }
+        request.headers.replaceOrAdd(name: "Content-Type", value: "application/x-protobuf")
+        request.body = .bytes(ByteBuffer(bytes: body))
+        return request
+    }
+
+    private func answer(to request: HTTPClientRequest) async throws -> Outcome {
+        let response = try await client.execute(request, timeout: TimeAmount(plan.timeout))
+        let status = response.status.code
+        if (200...299).contains(status) {
+            // A batch that was accepted stays so, whatever is wrong with the rest of the answer.
+            let body = try? await response.body.collect(upTo: Self.bodyLimit)
+            return .accepted(rejected: OTLPResponse.rejectedSpans(Array(body?.readableBytesView ?? ByteBufferView())))
+        }
+        guard Self.retryable.contains(status) else { return .refused(reason: "\(status)") }
+        let wallClock = Timestamp(milliseconds: Int64(clamping: DefaultTracerClock.now.millisecondsSinceEpoch))
+        let retryAfter = response.headers.first(name: "Retry-After").flatMap { RetryAfter.read($0, now: wallClock) }
+        return .failed(reason: "\(status)", retryAfter: retryAfter)
+    }
+
+    private static func outcome(of error: any Error) -> Outcome {
+        guard let error = error as? HTTPClientError else { return .failed(reason: "connection", retryAfter: nil) }
+        switch error {
+        case .invalidURL, .emptyHost, .emptyScheme, .missingSocketPath:
+            return .refused(reason: "configuration")
+        case .connectTimeout, .deadlineExceeded, .readTimeout, .writeTimeout, .tlsHandshakeTimeout,
+            .getConnectionFromPoolTimeout:
+            return .failed(reason: "timeout", retryAfter: nil)
+        default:
+            return .failed(reason: "connection", retryAfter: nil)
+        }
+    }
+}

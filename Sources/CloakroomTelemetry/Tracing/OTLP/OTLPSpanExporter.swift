@@ -1,0 +1,97 @@
+public import CloakroomCore
+public import Logging
+import ServiceLifecycle
+import Tracing
+
+/// Sends finished spans to a collector: OTLP over HTTP with protobuf bodies.
+///
+/// Whoever ends a span never waits: it goes into a bounded queue, or is dropped and counted where that is full. ``run(logger:)``
+/// takes batches out, one at a time; while one is sent again and again the queue fills up and no more than that.
+public final class OTLPSpanExporter: SpanExporter {
+    /// How long ``run(logger:)`` goes on after it was told to stop.
+    public static let flushBound = Duration.seconds(5)
+
+    private let plan: OTLPPlan
+    private let resource: TraceResource
+    private let dropped: CounterHandle
+    private let queue: SpanQueue
+    private let backOff: ExportBackOff
+    private let flushBound: Duration
+
+    /// Makes an exporter; nothing is sent before ``run(logger:)``.
+    ///
+    /// - Parameters:
+    ///   - plan: the collector, and the bounds.
+    ///   - resource: what goes with every batch.
+    ///   - dropped: counts the spans that never arrived.
+    public convenience init(_ plan: OTLPPlan, resource: TraceResource, dropped: CounterHandle) {
+        self.init(plan, resource: resource, dropped: dropped, backOff: ExportBackOff(), flushBound: Self.flushBound)
+    }
+
+    init(
+        _ plan: OTLPPlan, resource: TraceResource, dropped: CounterHandle, backOff: ExportBackOff,
+        flushBound: Duration
+    ) {
+        self.plan = plan
+        self.resource = resource
+        self.dropped = dropped
+        self.backOff = backOff
+        self.flushBound = flushBound
+        queue = SpanQueue(limit: plan.queueLimit)
+    }
+
+    /// How many spans wait for their batch.
+    var waitingCount: Int { queue.count }
+
+    /// Puts a span into the queue.
+    public func export(_ span: FinishedSpan) {
+        if !queue.append(span) { dropped.increment() }
+    }
+
+    /// Sends batches until the task is cancelled or a graceful shutdown begins; then what waits, within
+    /// ``flushBound``. What is left is dropped and counted. To be called once.
+    public func run(logger: Logger) async {
+        let connection = OTLPConnection(plan, version: resource.version)
+        let delivery = BatchDelivery(
+            connection: connection, backOff: backOff, queue: queue, dropped: dropped, log: ExportLog(logger: logger))
+        // In a task that only the flush's bound cancels: a batch that is on its way must arrive.
+        let work = Task { await deliverUntilClosed(delivery) }
+        try? await gracefulShutdown()
+        let droppedBefore = dropped.value
+        queue.close()
+        let bound = Task { [flushBound] in
+            try await Task.sleep(for: flushBound)
+            work.cancel()
+        }
+        await work.value
+        bound.cancel()
+        await connection.shutdown()
+        dropped.increment(by: Int64(queue.take(atMost: .max).count))
+        let lost = dropped.value - droppedBefore
+        if lost > 0 { logger.warning("spans were dropped at shutdown", metadata: ["count": "\(lost)"]) }
+    }
+
+    private func deliverUntilClosed(_ delivery: BatchDelivery) async {
+        while !Task.isCancelled {
+            for await _ in queue.reaches(1) {}
+            // The others that come within the interval travel with it.
+            let others = queue.reaches(plan.batchLimit)
+            await either(plan.interval) { for await _ in others {} }
+            guard !Task.isCancelled else { return }
+            let batch = queue.take(atMost: max(1, plan.batchLimit))
+            // Only a queue that was closed is empty now.
+            guard !batch.isEmpty else { return }
+            await delivery.deliver(OTLPRequest.body(batch, resource: resource), spans: batch.count)
+        }
+    }
+}
+
+/// Waits for a time to pass or for something to happen, whatever comes first.
+func either(_ time: Duration, _ event: @escaping @Sendable () async -> Void) async {
+    await withTaskGroup { group in
+        group.addTask { await event() }
+        group.addTask { try? await Task.sleep(for: time) }
+        await group.next()
+        group.cancelAll()
+    }
+}

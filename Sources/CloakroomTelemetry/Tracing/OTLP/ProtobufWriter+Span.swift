@@ -1,0 +1,66 @@
+import Tracing
+
+extension ProtobufWriter {
+    /// Bit 8 of the flags: whether the parent is remote is known, and bit 9 says it.
+    private static let knowsWhetherRemote: UInt32 = 0x100
+    private static let isRemote: UInt32 = 0x200
+
+    /// One `Span` (opentelemetry-proto, trace.proto).
+    mutating func span(_ field: UInt64, _ span: FinishedSpan) {
+        message(field) { message in
+            message.ids(span.context)
+            if let state = span.traceState { message.string(3, state) }
+            if let parent = span.parentSpanID { message.bytes(4, Self.bigEndian(parent)) }
+            message.string(5, span.name)
+            message.varint(6, Self.number(of: span.kind))
+            message.fixed64(7, span.startNanoseconds)
+            // A clock that was set back meanwhile must not make the span end before it begins.
+            message.fixed64(8, max(span.startNanoseconds, span.endNanoseconds))
+            message.attributes(9, span.attributes)
+            for event in span.events { message.event(event) }
+            if span.droppedEvents > 0 { message.varint(12, UInt64(span.droppedEvents)) }
+            for link in span.links { message.link(link) }
+            if span.droppedLinks > 0 { message.varint(14, UInt64(span.droppedLinks)) }
+            if let status = span.status {
+                // Without the text, which may come from an error and hold anything.
+                message.message(15) { $0.varint(3, status.code == .ok ? 1 : 2) }
+            }
+            let remote = span.hasRemoteParent ? Self.isRemote : 0
+            message.fixed32(16, UInt32(span.context.flags) | Self.knowsWhetherRemote | remote)
+        }
+    }
+
+    private mutating func event(_ event: SpanEvent) {
+        message(11) { message in
+            message.fixed64(1, event.nanosecondsSinceEpoch)
+            message.string(2, event.name)
+            message.attributes(3, event.attributes)
+        }
+    }
+
+    private mutating func link(_ link: TraceContext) {
+        message(13) { message in
+            message.ids(link)
+            message.fixed32(6, UInt32(link.flags))
+        }
+    }
+
+    private mutating func ids(_ context: TraceContext) {
+        bytes(1, Self.bigEndian(context.traceID.high) + Self.bigEndian(context.traceID.low))
+        bytes(2, Self.bigEndian(context.spanID))
+    }
+
+    private static func bigEndian(_ value: UInt64) -> [UInt8] {
+        (0..<8).map { UInt8(truncatingIfNeeded: value >> UInt64(56 - 8 * $0)) }
+    }
+
+    private static func number(of kind: SpanKind) -> UInt64 {
+        switch kind {
+        case .internal: 1
+        case .server: 2
+        case .client: 3
+        case .producer: 4
+        case .consumer: 5
+        }
+    }
+}

@@ -1,0 +1,30 @@
+public import Tracing
+
+extension Tracer {
+    /// Makes a span of something that is over already: a child of the current trace, if there is one and it is sampled;
+    /// otherwise nothing.
+    ///
+    /// - Parameters:
+    ///   - start: when it began, in nanoseconds since 1970-01-01T00:00:00Z.
+    ///   - end: when it was over, likewise.
+    ///   - isError: whether it failed.
+    public func recordFinished(
+        _ name: String, kind: SpanKind, start: UInt64, end: UInt64, attributes: SpanAttributes = [:],
+        isError: Bool = false
+    ) {
+        guard let context = ServiceContext.current, context.traceContext?.isSampled == true else { return }
+        let span = startSpan(name, context: context, ofKind: kind, at: PastInstant(nanosecondsSinceEpoch: start))
+        span.attributes.merge(attributes)
+        if isError { span.setStatus(SpanStatus(code: .error)) }
+        span.end(at: PastInstant(nanosecondsSinceEpoch: end))
+    }
+}
+
+/// A time that was measured before.
+private struct PastInstant: TracerInstant {
+    let nanosecondsSinceEpoch: UInt64
+
+    static func < (left: PastInstant, right: PastInstant) -> Bool {
+        left.nanosecondsSinceEpoch < right.nanosecondsSinceEpoch
+    }
+}

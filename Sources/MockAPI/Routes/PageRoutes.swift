@@ -1,0 +1,32 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// A page that uses the API, for a browser in front of a gateway: `/`, `/app.js` and `/app.css`.
+struct PageRoutes {
+    func register(on router: Router<BasicRequestContext>) {
+        serve(PackageResources.index_html, at: "/", as: "text/html; charset=utf-8", on: router)
+        serve(PackageResources.app_js, at: "/app.js", as: "text/javascript; charset=utf-8", on: router)
+        serve(PackageResources.app_css, at: "/app.css", as: "text/css; charset=utf-8", on: router)
+    }
+
+    private func serve(
+        _ bytes: [UInt8], at path: RouterPath, as type: String, on router: Router<BasicRequestContext>
+    ) {
+        let body = ByteBuffer(bytes: bytes)
+        let headers: HTTPFields = [
+            .contentType: type,
+            // Another version of the page may be behind the same address tomorrow.
+            .cacheControl: "no-cache",
+            .contentSecurityPolicy: Self.contentSecurityPolicy,
+            .xContentTypeOptions: "nosniff",
+        ]
+        router.get(path) { _, _ in Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body)) }
+    }
+
+    /// Nothing from elsewhere, nothing inline, and nobody may frame it (Content Security Policy Level 3).
+    static let contentSecurityPolicy = [
+        "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self'",
+        "media-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
+    ].joined(separator: "; ")
+}

@@ -1,0 +1,86 @@
+public import Foundation
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// All that an app needs to use the API through the gateway.
+///
+/// It signs in once; from then on a cookie goes with every request by itself. There is no token in it, no API key, no
+/// expiry and no renewal: the gateway has them. Every method throws ``ClientError`` and nothing else.
+public struct EpisodesClient: Sendable {
+    private let gateway: URL
+    private let transport: any Transport
+
+    /// A client of the gateway at an address such as `https://courses.example.com`.
+    /// - Parameter transport: What carries requests and keeps cookies; two clients of one user may share it.
+    public init(gateway: URL, transport: any Transport = SessionTransport()) {
+        self.gateway = gateway
+        self.transport = transport
+    }
+
+    /// Signs in. A session that there was before ends.
+    public func signIn(email: String, password: String) async throws(ClientError) -> User {
+        let body = try Self.encode(Credentials(email: email, password: password))
+        return try await answer(SignedIn.self, to: "POST", "/auth", body: body).user
+    }
+
+    /// Who is signed in. Asking does not keep a session alive.
+    public func me() async throws(ClientError) -> User {
+        try await answer(SignedIn.self, to: "GET", "/auth").user
+    }
+
+    /// The list of episodes, signed in or not.
+    public func episodes() async throws(ClientError) -> [Episode] {
+        try await answer([Episode].self, to: "GET", "/episodes").map { $0.resolved(against: gateway) }
+    }
+
+    /// The video of an episode, by its ``Episode/videoID``. Needs somebody to be signed in.
+    public func video(id: Int) async throws(ClientError) -> Video {
+        try await answer(Video.self, to: "GET", "/videos/\(id)").resolved(against: gateway)
+    }
+
+    /// Signs out, here and at the API. It is no error if nobody was signed in.
+    public func signOut() async throws(ClientError) {
+        _ = try await send("DELETE", "/auth")
+    }
+
+    private func answer<T: Decodable>(
+        _ type: T.Type, to method: String, _ path: String, body: Data? = nil
+    ) async throws(ClientError) -> T {
+        let body = try await send(method, path, body: body)
+        let decoder = JSONDecoder()
+        decoder.dateDecodingStrategy = .iso8601
+        do { return try decoder.decode(type, from: body) } catch { throw ClientError(code: .invalidResponse) }
+    }
+
+    private func send(_ method: String, _ path: String, body: Data? = nil) async throws(ClientError) -> Data {
+        var request = URLRequest(url: gateway.appending(path: path))
+        request.httpMethod = method
+        request.httpBody = body
+        if body != nil { request.setValue("application/json", forHTTPHeaderField: "Content-Type") }
+        request.setValue("application/json", forHTTPHeaderField: "Accept")
+        let (data, response) = try await carried(request)
+        guard (200..<300).contains(response.statusCode) else { throw ClientError(response, body: data) }
+        return data
+    }
+
+    private func carried(_ request: URLRequest) async throws(ClientError) -> (Data, HTTPURLResponse) {
+        do { return try await transport.send(request) } catch {
+            throw ClientError(code: Task.isCancelled ? .cancelled : .network)
+        }
+    }
+
+    private static func encode(_ credentials: Credentials) throws(ClientError) -> Data {
+        do { return try JSONEncoder().encode(credentials) } catch { throw ClientError(code: .invalidInput) }
+    }
+
+    private struct Credentials: Encodable {
+        let email: String
+        let password: String
+    }
+
+    private struct SignedIn: Decodable {
+        let user: User
+    }
+}

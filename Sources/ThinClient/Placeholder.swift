@@ -1,2 +1,0 @@
-/// What the gateway can be asked for.
-struct Placeholder {}

@@ -1,0 +1,71 @@
+import ArgumentParser
+import AsyncHTTPClient
+import CloakroomCore
+import Foundation
+import NIOCore
+
+/// `cloakroom health`: whether a gateway is ready, for whoever watches over its process.
+struct Health: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Ask a running gateway whether it is ready.",
+        discussion: """
+            Asks /ready of the admin listener and prints the answer. Ends with 0 if the gateway is ready, with 1 if it is \
+            not or does not answer within 2 seconds.
+            """)
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Where the admin listener is. Default: CLOAKROOM_ADMIN_ADDRESS, or \(AdminPlan().address).",
+            valueName: "host:port"))
+    var address: String?
+
+    func run() async throws {
+        let text = address ?? ProcessInfo.processInfo.environment["CLOAKROOM_ADMIN_ADDRESS"]
+        guard let address = text.map(HostAndPort.init) ?? AdminPlan().address, !address.host.isEmpty, address.port > 0
+        else {
+            throw ValidationError("there is no address of an admin listener (write --address 127.0.0.1:9464)")
+        }
+        let answer = await HealthCheck.ask(address)
+        try FileHandle.standardOutput.write(contentsOf: Data("\(answer.text)\n".utf8))
+        if !answer.isReady { throw ExitCode(1) }
+    }
+}
+
+/// One question to an admin listener.
+enum HealthCheck {
+    /// What it said, or why it said nothing.
+    struct Answer: Equatable {
+        let isReady: Bool
+        let text: String
+    }
+
+    /// The answer of `/ready`, as far as it matters here.
+    private struct Readiness: Decodable {
+        let ready: Bool
+    }
+
+    /// Larger than any answer.
+    private static let maximumBytes = 65_536
+
+    /// Asks, and waits 2 seconds at most.
+    static func ask(_ address: HostAndPort) async -> Answer {
+        let request = HTTPClientRequest(url: "http://\(address)/ready")
+        let client = HTTPClient(eventLoopGroupProvider: .singleton)
+        let answer: Answer
+        do {
+            let response = try await client.execute(request, timeout: .seconds(2))
+            let body = try await response.body.collect(upTo: maximumBytes)
+            // Another program on that port may well say 200 to everything; it does not say this.
+            let readiness = try? JSONDecoder().decode(Readiness.self, from: Data(body.readableBytesView))
+            let text = String(buffer: body).trimmingCharacters(in: .whitespacesAndNewlines)
+            answer = Answer(
+                isReady: readiness?.ready == true,
+                text: readiness == nil ? "\(address) is no admin listener: \(response.status)" : text)
+        } catch {
+            answer = Answer(isReady: false, text: "\(address) does not answer: \(error)")
+        }
+        try? await client.shutdown()
+        return answer
+    }
+}

@@ -1,0 +1,85 @@
+import CloakroomConfig
+import CloakroomCore
+import CloakroomProxy
+
+/// What is in effect, what was tried last, and how one leads to the other.
+struct Reloader {
+    let sources: ConfigSources
+    let state: ReloadState
+    let check: @Sendable (GatewayPlan) -> [String]
+    let now: @Sendable () -> Timestamp
+    let apply: @Sendable (GatewayPlan) async throws -> Void
+    let onOutcome: @Sendable (ReloadOutcome) -> Void
+
+    /// What is in effect.
+    private(set) var running: ReadConfig
+    /// What was wrong at the last attempt, and with which files; `nil` if it went well.
+    private var failure: (problems: [String], stamp: FilesStamp)?
+
+    init(
+        sources: ConfigSources, state: ReloadState, check: @escaping @Sendable (GatewayPlan) -> [String],
+        now: @escaping @Sendable () -> Timestamp, apply: @escaping @Sendable (GatewayPlan) async throws -> Void,
+        onOutcome: @escaping @Sendable (ReloadOutcome) -> Void, running: ReadConfig
+    ) {
+        self.sources = sources
+        self.state = state
+        self.check = check
+        self.now = now
+        self.apply = apply
+        self.onOutcome = onOutcome
+        self.running = running
+    }
+
+    /// Makes an attempt, if there is anything to attempt.
+    mutating func handle(_ trigger: ReloadTrigger) async {
+        let files = running.config.watchedFiles
+        let stamp = FilesStamp(of: files)
+        // After a failure there is an attempt at each look: what was missing may be in a file that nobody knows of yet.
+        guard trigger == .signal || stamp != running.stamp || failure != nil else { return }
+        do throws(Refusal) {
+            let next = try read(files: files)
+            do { try await apply(next.config.plan) } catch { throw Refusal(problems: ["\(error)"]) }
+            running = next
+            failure = nil
+            tell(trigger, problems: [])
+        } catch {
+            let isKnown = failure?.problems == error.problems && failure?.stamp == stamp
+            failure = (error.problems, stamp)
+            // The same mistake is not news at every look.
+            if trigger == .signal || !isKnown { tell(trigger, problems: error.problems) }
+        }
+    }
+
+    /// Why a configuration is not put to use.
+    private struct Refusal: Error {
+        let problems: [String]
+    }
+
+    private func read(files: Set<String>) throws(Refusal) -> ReadConfig {
+        let next: ReadConfig
+        do throws(ConfigProblems) {
+            next = try ReadConfig.read(sources, files: files)
+        } catch {
+            throw Refusal(problems: error.problems.map(\.description))
+        }
+        let reasons = next.config.restartReasons(since: running.config.plan).map(\.description)
+        let problems = reasons + check(next.config.plan)
+        guard problems.isEmpty else { throw Refusal(problems: problems) }
+        return next
+    }
+
+    private func tell(_ trigger: ReloadTrigger, problems: [String]) {
+        let outcome = ReloadOutcome(
+            time: now(), trigger: trigger, problems: problems, hash: running.stamp.hash(of: sources.file))
+        state.record(outcome, plan: running.config.reload)
+        onOutcome(outcome)
+    }
+}
+
+/// What only trying tells of a plan: the files for TLS.
+enum FileChecks {
+    /// - Returns: A sentence for each file that is of no use.
+    static func mistakes(in plan: GatewayPlan) -> [String] {
+        TLSFiles.mistakes(in: plan) + SessionStoreSetup.mistakes(in: plan)
+    }
+}

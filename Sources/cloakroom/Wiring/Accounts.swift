@@ -1,0 +1,85 @@
+import CloakroomCore
+import CloakroomIdentity
+import CloakroomProxy
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+import Tracing
+
+/// What signs people in and renews their tokens under one configuration. Another configuration brings another one, and
+/// this one goes on for as long as requests are under way with it.
+struct Accounts: Sendable {
+    let ownEndpoints: any OwnEndpoints
+    let renewer: any SessionRenewing
+    private let parts: Parts?
+    private let ended = AsyncStream.makeStream(of: Never.self)
+
+    private struct Parts {
+        let client: UpstreamTokenClient
+        let renewer: SessionRenewer
+    }
+
+    /// - Throws: ``UpstreamTLSError`` if a file for TLS with the upstream is of no use.
+    init(
+        _ plan: GatewayPlan, sessions: SessionStoreSetup, observer: AccountTelemetry, flightClock: SessionClock,
+        tracer: (any Tracer)?
+    ) throws {
+        guard let upstream = plan.accounts.upstream.map({ plan.upstreams[$0] }) else {
+            ownEndpoints = NoOwnEndpoints()
+            renewer = NoRenewal()
+            parts = nil
+            return
+        }
+        let client = UpstreamTokenClient(
+            upstream, timeouts: plan.timeouts, eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            tls: try UpstreamTLS.configuration(upstream.tls))
+        let sessionRenewer = SessionRenewer(
+            store: sessions.store, client: client, observer: observer, canRenew: client.canRenew,
+            limits: RenewalLimits(plan.timeouts), clock: { .now }, flightClock: { flightClock.now })
+        ownEndpoints = AccountEndpoints(
+            store: sessions.store, client: client, observer: observer, session: plan.session, accounts: plan.accounts,
+            accounts: sessions.accounts)
+        renewer = sessionRenewer
+        parts = Parts(client: client, renewer: sessionRenewer)
+    }
+
+    /// Nobody asks it any more.
+    func end() {
+        ended.continuation.finish()
+    }
+
+    /// Goes on until ``end()``, or until its task is cancelled; then waits for renewals that are under way: a refresh
+    /// token that was spent and whose successor was not kept would be a session lost.
+    func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            if let renewer = parts?.renewer { group.addTask { await renewer.run() } }
+            group.addTask { for await _ in ended.stream {} }
+            await group.next()
+            group.cancelAll()
+        }
+        await discard()
+    }
+
+    /// Closes the connections for sign-ins. For what was never put to use, too.
+    func discard() async {
+        await parts?.client.shutdown()
+    }
+}
+
+/// Runs the accounts of the configuration in effect, and of those before it for as long as they are needed.
+struct AccountsService: Service {
+    private let generations = AsyncStream.makeStream(of: Accounts.self)
+
+    /// Takes over another one.
+    func add(_ accounts: Accounts) {
+        generations.continuation.yield(accounts)
+    }
+
+    func run() async throws {
+        await withDiscardingTaskGroup { group in
+            for await accounts in generations.stream.cancelOnGracefulShutdown() {
+                group.addTask { await cancelWhenGracefulShutdown { await accounts.run() } }
+            }
+        }
+    }
+}

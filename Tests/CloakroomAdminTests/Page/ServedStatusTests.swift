@@ -1,0 +1,135 @@
+import AsyncHTTPClient
+import CloakroomCore
+import CloakroomTelemetry
+import Foundation
+import NIOHTTP1
+import Testing
+
+@testable import CloakroomAdmin
+
+@Suite("Status page over HTTP")
+struct ServedStatusTests {
+    private let made = MadeUpStatus()
+
+    private func serving(
+        _ probes: [ReadinessProbe] = [], _ body: @Sendable (_ address: String) async throws -> Void
+    ) async throws {
+        try await ServedAdmin.run(made.registry, probes, status: made.source, body)
+    }
+
+    @Test("The page may load its style sheet and nothing else, run nothing, be framed nowhere and be kept nowhere")
+    func policy() async throws {
+        try await serving { address in
+            let (response, body) = try await ServedAdmin.send(.GET, address + "/")
+            #expect(response.status == .ok)
+            #expect(response.headers["content-type"] == ["text/html; charset=utf-8"])
+            #expect(
+                response.headers["content-security-policy"] == [
+                    "default-src 'none'; style-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none';"
+                        + " form-action 'none'"
+                ])
+            #expect(response.headers["cache-control"] == ["no-store"])
+            #expect(response.headers["x-content-type-options"] == ["nosniff"])
+            #expect(response.headers["referrer-policy"] == ["no-referrer"])
+            #expect(response.headers["refresh"].isEmpty)
+            let html = String(decoding: body, as: UTF8.self)
+            #expect(!html.contains("<script"))
+            #expect(!html.contains(" style="))
+            #expect(!html.contains("src=") && !html.contains("href=\"http"), "nothing comes from anywhere else")
+        }
+    }
+
+    @Test("The style sheet is there, and loads nothing")
+    func style() async throws {
+        try await serving { address in
+            let (response, body) = try await ServedAdmin.send(.GET, address + "/status.css")
+            #expect(response.status == .ok)
+            #expect(response.headers["content-type"] == ["text/css; charset=utf-8"])
+            let css = String(decoding: body, as: UTF8.self)
+            #expect(css.contains("prefers-color-scheme: dark"))
+            #expect(!css.contains("url("))
+            #expect(!css.contains("@import"))
+        }
+    }
+
+    @Test("/status.json is the same document, and 200 also when the gateway is not ready")
+    func json() async throws {
+        made.served(3)
+        let failing = ReadinessProbe(name: "session store") {
+            ReadinessCheck(name: "session store", isReady: false, detail: "it is gone")
+        }
+        try await serving([failing]) { address in
+            let (response, body) = try await ServedAdmin.send(.GET, address + "/status.json")
+            #expect(response.status == .ok)
+            #expect(response.headers["content-type"] == ["application/json"])
+            #expect(response.headers["cache-control"] == ["no-store"])
+            let document = try #require(try JSONSerialization.jsonObject(with: body) as? [String: Any])
+            #expect(document["state"] as? String == "not_ready")
+            let routes = try #require(document["routes"] as? [[String: Any]])
+            #expect(routes.first?["name"] as? String == "episodes")
+            let (page, html) = try await ServedAdmin.send(.GET, address + "/")
+            #expect(page.status == .ok)
+            #expect(String(decoding: html, as: UTF8.self).contains("it is gone"))
+        }
+    }
+
+    @Test("HEAD has GET's length and no body; other methods are refused")
+    func methods() async throws {
+        try await serving { address in
+            for path in ["/", "/status.json", "/status.css"] {
+                let (head, body) = try await ServedAdmin.send(.HEAD, address + path)
+                #expect(head.status == .ok)
+                #expect(body.isEmpty)
+                #expect((head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0) > 500)
+                for method in [HTTPMethod.POST, .PUT, .DELETE] {
+                    let (refused, _) = try await ServedAdmin.send(method, address + path)
+                    #expect(refused.status == .methodNotAllowed)
+                    #expect(refused.headers["allow"] == ["GET, HEAD"])
+                }
+            }
+            for path in ["/status", "/index.html", "/status.json/", "/favicon.ico"] {
+                let (response, _) = try await ServedAdmin.send(.GET, address + path)
+                #expect(response.status == .notFound, "\(path)")
+            }
+        }
+    }
+
+    @Test("It looks again by itself only when it is asked to, and only that often")
+    func refreshing() async throws {
+        try await serving { address in
+            let (asked, body) = try await ServedAdmin.send(.GET, address + "/?refresh=10")
+            #expect(asked.headers["refresh"] == ["10"])
+            #expect(String(decoding: body, as: UTF8.self).contains("Looks again every 10 s"))
+            for query in ["?refresh=0", "?refresh=10;url=https://example.com", "?refresh=1", "?x"] {
+                let (response, _) = try await ServedAdmin.send(.GET, address + "/" + query)
+                #expect(response.status == .ok)
+                #expect(response.headers["refresh"].isEmpty, "\(query)")
+            }
+        }
+    }
+
+    @Test("Without a source there is no page")
+    func none() async throws {
+        try await ServedAdmin.run { address in
+            for path in ["/", "/status.json", "/status.css"] {
+                let (response, _) = try await ServedAdmin.send(.GET, address + path)
+                #expect(response.status == .notFound, "\(path)")
+            }
+        }
+    }
+
+    @Test("/metrics is OpenMetrics for who prefers it, and says that it depends on Accept")
+    func metrics() async throws {
+        made.served(1)
+        try await serving { address in
+            let (plain, _) = try await ServedAdmin.send(.GET, address + "/metrics")
+            #expect(plain.headers["content-type"] == ["text/plain; version=0.0.4; charset=utf-8"])
+            #expect(plain.headers["vary"] == ["Accept"])
+            let (open, body) = try await ServedAdmin.send(
+                .GET, address + "/metrics",
+                [("accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")])
+            #expect(open.headers.first(name: "content-type")?.hasPrefix("application/openmetrics-text") == true)
+            #expect(String(decoding: body, as: UTF8.self).hasSuffix("# EOF\n"))
+        }
+    }
+}

@@ -1,0 +1,45 @@
+import Testing
+
+@testable import CloakroomAdmin
+
+@Suite("Percentiles out of a histogram")
+struct HistogramQuantileTests {
+    private let bounds = [0.1, 0.5, 1.0]
+
+    @Test("Nothing is known of no values")
+    func empty() {
+        #expect(HistogramQuantile(0.5, bounds: bounds, cumulative: [0, 0, 0, 0]) == nil)
+        #expect(HistogramQuantile(0.5, bounds: [], cumulative: [3]) == nil)
+        #expect(HistogramQuantile(0.5, bounds: bounds, cumulative: [1, 2]) == nil)
+    }
+
+    @Test(
+        "Values within a bucket are taken to be spread evenly",
+        arguments: [(0.5, 0.1), (0.25, 0.05), (0.75, 0.3), (1, 0.5)])
+    func interpolation(quantile: Double, expected: Double) throws {
+        let found = try #require(HistogramQuantile(quantile, bounds: bounds, cumulative: [10, 20, 20, 20]))
+        guard case .about(let value) = found else {
+            Issue.record("\(found)")
+            return
+        }
+        #expect(abs(value - expected) < 1e-9)
+    }
+
+    @Test("A bucket without values is skipped, also by the lowest percentile")
+    func emptyBuckets() {
+        #expect(HistogramQuantile(0, bounds: bounds, cumulative: [0, 0, 4, 4]) == .about(0.5))
+        #expect(HistogramQuantile(0.5, bounds: bounds, cumulative: [0, 0, 4, 4]) == .about(0.75))
+    }
+
+    @Test("Beyond the last bound, only that it is more is known")
+    func beyond() {
+        #expect(HistogramQuantile(0.99, bounds: bounds, cumulative: [10, 10, 10, 20]) == .moreThan(1))
+        #expect(HistogramQuantile(0.5, bounds: bounds, cumulative: [10, 10, 10, 20]) == .about(0.1))
+    }
+
+    @Test("A percentile outside of 0 to 1 is the nearest of them")
+    func clamped() {
+        #expect(HistogramQuantile(7, bounds: bounds, cumulative: [10, 10, 10, 10]) == .about(0.1))
+        #expect(HistogramQuantile(-1, bounds: bounds, cumulative: [10, 10, 10, 10]) == .about(0))
+    }
+}

@@ -1,0 +1,87 @@
+import CloakroomCore
+import CloakroomTelemetry
+import Testing
+
+@testable import CloakroomAdmin
+
+@Suite("What deserves an operator's look")
+struct StatusConcernTests {
+    private var made = MadeUpStatus()
+
+    @Test("A gateway in good order has no concerns")
+    func none() {
+        made.served(100)
+        made.sent(100)
+        made.count("cloakroom_sign_ins_total", [("outcome", "rejected")], 50)
+        #expect(made.document([ReadinessCheck(name: "listening", isReady: true)]).concerns.isEmpty)
+    }
+
+    @Test("What keeps traffic away comes before what only may")
+    func order() {
+        var made = made
+        made.config.lastReload = .init(time: MadeUpStatus.now, problems: ["cloakroom.yaml:1:1: no"])
+        made.upstreams = [UpstreamStatus(name: "api", targets: [.init(address: "x", circuit: .open)])]
+        let failing = ReadinessCheck(name: "session store", isReady: false, detail: "it is gone")
+        let concerns = made.document([failing]).concerns
+        #expect(concerns.map(\.kind) == [.notReady, .upstream, .reloadFailed])
+        #expect(concerns.map(\.severity) == [.critical, .critical, .warning])
+        #expect(concerns.first?.text == "The check “session store” does not hold: it is gone.")
+    }
+
+    @Test("A reload that succeeded is none")
+    func reload() {
+        var made = made
+        made.config.lastReload = .init(time: MadeUpStatus.now)
+        #expect(made.document().concerns.isEmpty)
+    }
+
+    @Test(
+        "A certificate is one from fourteen days before it expires",
+        arguments: [(20, nil), (14, nil), (13, StatusConcern.Severity.warning), (0, .critical), (-1, .critical)])
+    func certificate(days: Int, severity: StatusConcern.Severity?) {
+        var made = made
+        made.certificates = [
+            CertificateStatus(
+                listener: "l", file: "f", names: ["localhost"],
+                notAfter: MadeUpStatus.now + .seconds(days * 86_400 + 60))
+        ]
+        #expect(made.document().concerns.first?.severity == severity)
+    }
+
+    @Test("A route is one if one in twenty of its requests failed, and not if fewer did")
+    func route() {
+        made.served(96)
+        made.served(4, status: 500)
+        #expect(made.document().concerns.isEmpty)
+        made.served(4, status: 502)
+        #expect(made.document().concerns.map(\.kind) == [.route])
+    }
+
+    @Test("The store is one if it is down and no check says so")
+    func store() {
+        made.gauge("cloakroom_session_store_up", [("backend", "sqlite")], 0)
+        #expect(made.document().concerns.map(\.kind) == [.store])
+        let failing = ReadinessCheck(name: "session store", isReady: false)
+        #expect(made.document([failing]).concerns.map(\.kind) == [.notReady])
+    }
+
+    @Test("Sign-ins, refreshes and telemetry are when they fail through no fault of the user's, and waiting is")
+    func outcomes() {
+        for (name, outcome) in [
+            ("cloakroom_sign_in_duration_seconds", "upstream_error"),
+            ("cloakroom_sign_in_duration_seconds", "rejected"),
+            ("cloakroom_token_refresh_duration_seconds", "transient"),
+        ] {
+            made.registry.histogram(name, help: name, labels: [("outcome", outcome)]).record(nanoseconds: 1)
+        }
+        made.count("cloakroom_sign_ins_total", [("outcome", "upstream_error")], 1)
+        made.count("cloakroom_sign_ins_total", [("outcome", "rejected")], 1)
+        made.count("cloakroom_token_refreshes_total", [("outcome", "transient")], 1)
+        made.count("cloakroom_telemetry_dropped_total", [("signal", "logs")], 3)
+        made.gauge("cloakroom_upstream_pending_requests", [("upstream", "api")], 1)
+        let concerns = made.document().concerns
+        #expect(concerns.map(\.kind) == [.upstream, .signIns, .refreshes, .telemetry])
+        #expect(concerns.map(\.severity).allSatisfy { $0 == .warning })
+        #expect(concerns.dropFirst().first?.text == "1 sign-in failed through no fault of the user’s.")
+    }
+}

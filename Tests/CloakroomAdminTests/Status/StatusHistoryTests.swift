@@ -1,0 +1,63 @@
+import CloakroomTelemetry
+import Testing
+
+@testable import CloakroomAdmin
+
+@Suite("History of the status page")
+struct StatusHistoryTests {
+    private let start = ContinuousClock.now
+
+    /// So many requests of one route so far.
+    private func sample(_ count: Int) -> StatusSample {
+        let registry = PrometheusRegistry()
+        let histogram = registry.histogram(
+            "http_server_request_duration_seconds", help: "", labels: [("http_route", "episodes")])
+        for _ in 0..<count { histogram.record(nanoseconds: 1_000_000) }
+        return StatusSample(registry.reading())
+    }
+
+    private func recent(_ history: StatusHistory, _ count: Int, after seconds: Int) -> (UInt64?, Double) {
+        let window = history.window(to: sample(count), at: start + .seconds(seconds))
+        return (window.change.routes["episodes"]?.count, window.duration / .seconds(1))
+    }
+
+    @Test("Shortly after the start everything is recent")
+    func young() {
+        let history = StatusHistory(startedAt: start)
+        #expect(recent(history, 7, after: 4) == (7, 4))
+    }
+
+    @Test("The shortest time is a second, so that the first requests do not look like a storm")
+    func shortest() {
+        #expect(recent(StatusHistory(startedAt: start), 7, after: 0) == (7, 1))
+    }
+
+    @Test("What lies more than five minutes back is not recent any more, and samples do not pile up")
+    func sliding() {
+        let history = StatusHistory(startedAt: start)
+        // Ten requests every ten seconds, for twenty minutes.
+        for tick in 1...120 { history.append(sample(tick * 10), at: start + .seconds(tick * 10)) }
+        #expect(recent(history, 1_204, after: 1_204) == (304, 304))
+        #expect(history.count <= 32)
+    }
+
+    @Test("After a pause only what came after the last sample is recent")
+    func pause() {
+        let history = StatusHistory(startedAt: start)
+        history.append(sample(100), at: start + .seconds(10))
+        #expect(recent(history, 130, after: 4_000) == (30, 3_990))
+    }
+
+    @Test("A route that is new within the window counts from nothing, and a count never goes below zero")
+    func changes() {
+        let history = StatusHistory(startedAt: start)
+        let registry = PrometheusRegistry()
+        for tick in 0..<31 { history.append(sample(5), at: start + .seconds(10 * tick)) }
+        registry.histogram("http_server_request_duration_seconds", help: "", labels: [("http_route", "video")])
+            .record(nanoseconds: 1)
+        let window = history.window(to: StatusSample(registry.reading()), at: start + .seconds(301))
+        #expect(window.change.routes["video"]?.count == 1)
+        #expect(recent(history, 3, after: 301).0 == 0)
+        #expect(window.rate(602) == 2)
+    }
+}

@@ -1,0 +1,145 @@
+import CloakroomCore
+import Foundation
+import Testing
+
+@testable import CloakroomAdmin
+
+@Suite("Status document")
+struct StatusReporterTests {
+    private let made = MadeUpStatus()
+
+    @Test("A route's series of all methods and statuses are added up; 5xx are failures and 401s are told apart")
+    func routes() throws {
+        made.served(60)
+        made.served(20, method: "HEAD")
+        made.served(10, status: 401)
+        made.served(10, status: 503)
+        let route = try #require(made.document().routes.first)
+        #expect(route.name == "episodes")
+        #expect(route.requests.total == 100)
+        #expect(route.requests.perSecond == 10)
+        #expect(route.requests.errorShare == 0.1)
+        #expect(route.requests.errorsTotal == 10)
+        #expect(route.unauthorizedTotal == 10)
+        #expect(route.unauthorizedRecent == 10)
+        // All of them in the bucket from 5 to 10 ms.
+        #expect(route.requests.latency?.p50Ms == 7.5)
+        #expect(route.requests.latency?.p99Ms == 9.95)
+        #expect(route.requests.latency?.atLeast == nil)
+    }
+
+    @Test("The busiest route comes first, and the traffic of all is added up")
+    func order() {
+        made.served(1, route: "b")
+        made.served(9, route: "z")
+        made.served(1, route: "a")
+        let document = made.document()
+        #expect(document.routes.map(\.name) == ["z", "a", "b"])
+        #expect(document.traffic.total == 11)
+    }
+
+    @Test("Of a request that took longer than the last bucket only that much is known")
+    func beyond() {
+        made.served(10, milliseconds: 12_000)
+        let latency = made.document().traffic.latency
+        #expect(latency?.p50Ms == 10_000)
+        #expect(latency?.atLeast == ["p50_ms", "p95_ms", "p99_ms"])
+    }
+
+    @Test("Without requests, shares and percentiles are unknown and not zero")
+    func unknown() {
+        let traffic = made.document().traffic
+        #expect(traffic.perSecond == 0)
+        #expect(traffic.errorShare == nil)
+        #expect(traffic.latency == nil)
+    }
+
+    @Test("An upstream's numbers are its own, and what failed without an answer is a failure")
+    func upstreams() throws {
+        made.sent(6)
+        made.sent(1, status: "", error: "connect_failed")
+        made.sent(1, status: "502", error: "502")
+        for (upstream, state, count) in [("api", "active", 3), ("api", "idle", 5), ("other", "active", 70)] {
+            made.gauge("cloakroom_upstream_connections", [("upstream", upstream), ("state", state)], Int64(count))
+        }
+        made.gauge("cloakroom_upstream_pending_requests", [("upstream", "api")], 2)
+        made.count("cloakroom_upstream_retries_total", [("upstream", "api"), ("reason", "a")], 4)
+        made.count("cloakroom_upstream_retries_total", [("upstream", "api"), ("reason", "b")], 5)
+        let upstream = try #require(made.document().upstreams.first)
+        #expect(upstream.requests.errorShare == 0.25)
+        #expect(upstream.inFlight == 3)
+        #expect(upstream.idle == 5)
+        #expect(upstream.pending == 2)
+        #expect(upstream.retriesTotal == 9)
+    }
+
+    @Test(
+        "An upstream is down if no target can be reached, and degraded if some cannot",
+        arguments: [
+            ([CircuitState.closed, .closed], StatusDocument.Upstream.Health.healthy),
+            ([.closed, .open], .degraded), ([.halfOpen, .open], .down), ([], .healthy),
+        ])
+    func health(circuits: [CircuitState], health: StatusDocument.Upstream.Health) {
+        var made = made
+        made.upstreams = [UpstreamStatus(name: "api", targets: circuits.map { .init(address: "x", circuit: $0) })]
+        #expect(made.document().upstreams.first?.health == health)
+    }
+
+    @Test("Sessions that only the store's server could count are not counted")
+    func sessions() {
+        made.gauge("cloakroom_sessions_active", [], 12)
+        made.count("cloakroom_sessions_ended_total", [("reason", "revoked")], 2)
+        made.count("cloakroom_sessions_ended_total", [("reason", "expired_idle")], 3)
+        #expect(made.document().sessions.active == 12)
+        #expect(made.document().sessions.ended.map(\.reason) == ["expired_idle", "revoked"])
+        var shared = made
+        shared.store = "valkey"
+        #expect(shared.document().sessions.active == nil)
+    }
+
+    @Test("Days left are whole ones, counted downwards, and the first to expire comes first")
+    func certificates() {
+        var made = made
+        made.certificates = [(86_400 * 30, "far"), (-1, "gone"), (86_399, "today"), (86_400, "tomorrow")].map {
+            CertificateStatus(listener: "l", file: $0.1, names: [], notAfter: MadeUpStatus.now + .seconds($0.0))
+        }
+        let document = made.document()
+        #expect(document.certificates.map(\.file) == ["gone", "today", "tomorrow", "far"])
+        #expect(document.certificates.map(\.daysLeft) == [-1, 0, 1, 30])
+    }
+
+    @Test("Draining says more than a check that does not hold")
+    func state() {
+        let failing = ReadinessCheck(name: "listening", isReady: false)
+        #expect(made.document().state == .ready)
+        #expect(made.document([failing]).state == .notReady)
+        var draining = made
+        draining.isDraining = true
+        #expect(draining.document([failing]).state == .draining)
+    }
+
+    @Test("Names in JSON are stable, in snake case and with their units")
+    func json() throws {
+        made.served(1, milliseconds: 12_000)
+        var made = made
+        made.config.lastReload = .init(time: MadeUpStatus.now, problems: ["no"])
+        let encoder = JSONEncoder()
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        let object = try JSONSerialization.jsonObject(with: encoder.encode(made.document()))
+        let document = try #require(object as? [String: Any])
+        #expect(
+            Set(document.keys) == [
+                "state", "concerns", "generated_at", "window_seconds", "process", "config", "readiness", "traffic",
+                "routes", "upstreams", "sign_ins", "sessions", "refreshes", "store", "certificates",
+                "telemetry_drops", "wire_rejections",
+            ])
+        let process = try #require(document["process"] as? [String: Any])
+        #expect(Set(process.keys) == ["version", "commit", "started_at", "uptime_seconds"])
+        let config = try #require(document["config"] as? [String: Any])
+        #expect(Set(config.keys) == ["file", "hash", "loaded_at", "last_reload"])
+        let traffic = try #require(document["traffic"] as? [String: Any])
+        #expect(Set(traffic.keys) == ["total", "recent", "per_second", "error_share", "errors_total", "latency"])
+        let latency = try #require(traffic["latency"] as? [String: Any])
+        #expect(Set(latency.keys) == ["p50_ms", "p95_ms", "p99_ms", "at_least"])
+    }
+}

@@ -1,0 +1,77 @@
+import CloakroomConfig
+import Foundation
+import Testing
+
+@Suite struct ConfigurationReferenceTests {
+    private static let package = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    private let reference: ConfigurationReference
+
+    init() throws {
+        reference = ConfigurationReference(
+            comments: try String(
+                contentsOf: Self.package.appending(path: "config/cloakroom.yaml"), encoding: .utf8))
+    }
+
+    @Test func theReferenceInTheDocumentationIsTheOneThatIsMadeNow() throws {
+        let file = "Sources/cloakroom/Documentation.docc/ConfigurationReference.md"
+        let committed = try String(contentsOf: Self.package.appending(path: file), encoding: .utf8)
+        #expect(
+            committed == reference.markdown,
+            "the keys have changed: renew the page with `swift run cloakroom config-reference > \(file)`")
+    }
+
+    @Test func everyKeyHasAMeaning() {
+        #expect(reference.uncommented == [], "write a comment above each of them in config/cloakroom.yaml")
+    }
+
+    @Test func aKeyIsToldWithAllThatThereIsToSay() {
+        for piece in [
+            """
+
+            #### `tracing.ratio`
+
+            The share of the traces that begin here that is sampled, 0 to 1. Counts for traceidratio alone. Where the \
+            sampler comes from OTEL\\_TRACES\\_SAMPLER, the default is 1.
+
+            - Value: decimal number, 0.0 to 1.0
+            - Default: `0.01`
+            - Reload: takes a restart
+            - Variables: `CLOAKROOM_TRACING_RATIO`, `OTEL_TRACES_SAMPLER_ARG`
+
+            """,
+            """
+
+            - Value: list, each method, upper case
+            - Required within `routes.N`
+            - Reload: taken over
+            - Variable: `CLOAKROOM_ROUTES_N_METHODS`
+
+            """,
+            """
+
+            - Value: visible ASCII; a secret
+            - Default: none
+            - Reload: taken over
+            - Variable: `CLOAKROOM_UPSTREAMS_NAME_API_TOKEN_VALUE`
+
+            """,
+        ] {
+            #expect(reference.markdown.contains(piece), "\(piece)")
+        }
+    }
+
+    @Test func everyKeyThatAConfigurationIsReadForIsInIt() throws {
+        let known = try ConfigFolder().load().knownKeys.filter { key in
+            key.last?.hasPrefix("#") == false && !key.contains("messages")
+                && !key.starts(with: ["upstreams", "other"]) && !key.starts(with: ["routes", "1"])
+        }
+        #expect(known.count > 80)
+        for key in known {
+            let name = key.map { $0 == "0" ? "N" : $0 }.joined(separator: ".")
+                .replacingOccurrences(of: "upstreams.api", with: "upstreams.NAME")
+            #expect(reference.markdown.contains("\n#### `\(name)`\n"), "\(name)")
+        }
+    }
+}

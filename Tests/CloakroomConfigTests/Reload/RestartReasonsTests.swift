@@ -1,0 +1,157 @@
+import CloakroomCore
+import Foundation
+import Testing
+
+@testable import CloakroomConfig
+
+@Suite struct RestartReasonsTests {
+    @Test func aConfigurationThatIsTheSameNeedsNoRestart() throws {
+        let folder = try ConfigFolder()
+        #expect(try folder.load().restartReasons(since: folder.load().plan) == [])
+    }
+
+    @Test func whatCanBeTakenOverIsNoReason() throws {
+        let running = try ConfigFolder().load().plan
+        let yaml = ConfigFolder.good.replacingOccurrences(of: "path: /videos/{id}", with: "path: /films/{id}")
+            .replacingOccurrences(of: "http://127.0.0.1:9001", with: "https://127.0.0.1:9002")
+        let next = try ConfigFolder(
+            yaml + """
+                accounts: { prefix: /me, messages: { unauthorized: "No." } }
+                csrf: { trustedOrigins: ["https://a.test"] }
+                cors: { origins: ["https://b.test"] }
+                limits: { body: 1KiB, head: 2KiB, target: 1KiB }
+                timeouts: { header: 1s, drain: 1s }
+                logging: { level: debug }
+                reload: { watch: false }
+
+                """
+        ).load()
+        #expect(next.plan != running)
+        #expect(next.restartReasons(since: running) == [])
+    }
+
+    @Test func eachKeyThatCannotBeTakenOverIsToldAtItsPlace() throws {
+        let running = try ConfigFolder().load().plan
+        let folder = try ConfigFolder(
+            ConfigFolder.good.replacingOccurrences(of: "idleTimeout: 15m", with: "idleTimeout: 14m")
+                + "admin: { enabled: false }\neventLoops: 2\n")
+        let reasons = try folder.load(
+            environment: ["CLOAKROOM_SESSION_MAX_SESSIONS": "5", "OTEL_SERVICE_NAME": "edge"],
+            overrides: [("limits.connections", "7")]
+        ).restartReasons(since: running).map { $0.description.replacingOccurrences(of: folder.path + "/", with: "") }
+        let end =
+            ": cannot change while the gateway runs (restart the gateway; a second one can take over from the first"
+            + " without a refused connection)"
+        #expect(
+            reasons == [
+                "cloakroom.yaml:11:16: session.idleTimeout" + end, "cloakroom.yaml:26:19: admin.enabled" + end,
+                "cloakroom.yaml:27:13: eventLoops" + end, "environment: CLOAKROOM_SESSION_MAX_SESSIONS" + end,
+                "environment: OTEL_SERVICE_NAME" + end, "--set: limits.connections" + end,
+            ])
+    }
+
+    @Test func listenersComeAndGoWithARestartOnly() throws {
+        let one = try ConfigFolder().load()
+        let two = try ConfigFolder().load(overrides: [("listeners.1.address", "127.0.0.1:0")])
+        #expect(
+            two.restartReasons(since: one.plan).map(\.message) == [
+                "their number cannot change from 1 to 2 while the gateway runs"
+            ])
+        #expect(one.restartReasons(since: two.plan).map(\.key) == ["listeners"])
+        #expect(one.restartReasons(since: two.plan).map(\.line) == [1])
+    }
+
+    @Test func aSecretThatChangedInItsFileIsToldAtTheKeyThatNamesTheFile() throws {
+        let folder = try ConfigFolder(ConfigFolder.good + "admin: { tokenFile: token }\n")
+        try folder.write("0123456789abcdef\n", to: "token")
+        let running = try folder.load().plan
+        try folder.write("fedcba9876543210\n", to: "token")
+        let reasons = try folder.load().restartReasons(since: running)
+        #expect(reasons.map(\.key) == ["admin.tokenFile"])
+        #expect(reasons.map(\.line) == [26])
+        #expect(!reasons.description.contains("fedcba"))
+    }
+
+    /// What the reference says of each key, whether its change takes a restart, is what happens.
+    @Test func theReferenceSaysOfEveryKeyWhatIsTrue() throws {
+        let folder = try ConfigFolder(Self.everySection)
+        for name in ["a", "b"] {
+            try folder.write("-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n", to: name + ".pem")
+        }
+        let running = try folder.load().plan
+        // They exclude what is there, or mean nothing for a plan.
+        let excepted = ["listeners.0.tlsTerminatedInFront", "reload.watch", "reload.interval"]
+        let keys = DocumentedKeys.all().map { key in
+            (key.path.map { $0 == "NAME" ? "api" : $0 }, key.isSecret ? "secret" : key.expectation)
+        }
+        for (path, expectation) in keys where !expectation.hasPrefix("path of a file that holds") {
+            let key = path.joined(separator: ".")
+            guard !excepted.contains(key) else { continue }
+            let value = try #require(
+                Self.others[key] ?? Self.others[path.suffix(2).joined(separator: ".")] ?? path.last.flatMap {
+                    Self.others[$0]
+                }
+                    ?? (path.contains("messages") ? "Other." : nil), "no other value for \(key)")
+            let loaded = try folder.load(overrides: [(key, value)])
+            #expect(loaded.plan != running, "\(key) has that value already")
+            #expect(loaded.restartReasons(since: running).isEmpty != FixedKeys.contains(path), "\(key)")
+        }
+    }
+
+    private static let everySection = """
+        listeners:
+          - address: 127.0.0.1:8443
+            tls:
+              certificateFile: a.pem
+              keyFile: a.pem
+              moreCertificates: [{ certificateFile: a.pem, keyFile: a.pem }]
+              clientCertificates: { caFile: a.pem }
+            proxyProtocol: { trustedSources: [10.0.0.0/8] }
+        upstreams:
+          api:
+            targets: ["https://one"]
+            tls: { caFile: a.pem, certificateFile: a.pem, keyFile: a.pem }
+            apiToken: { value: demo }
+            signIn: { path: /auth }
+            refresh: { path: /auth }
+            revoke: { path: /auth }
+            user: { path: /auth }
+          other: { targets: ["http://two"], signIn: { path: /auth } }
+        accounts: { upstream: api }
+        csrf: { requireHeader: { name: X-CSRF, value: 1 } }
+        session:
+          store: valkey
+          secrets: [0123456789abcdef0123456789abcdef]
+          sqlite: { path: a.sqlite }
+          valkey: { addresses: ["one:1"], sentinelPrimary: main, tls: { caFile: a.pem, certificateFile: a.pem, keyFile: a.pem } }
+        routes:
+          - { name: all, methods: [GET], path: /*, upstream: api, requiresAuthorization: false }
+
+        """
+
+    /// Another value than the one in effect, by key, by the last two names of the key or by its last.
+    private static let others = [
+        "address": "127.0.0.1:9999", "certificateFile": "b.pem", "keyFile": "b.pem", "caFile": "b.pem",
+        "minimumVersion": "1.3", "cipherSuites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "mode": "optional",
+        "http2": "false", "trustedSources": "10.0.0.0/9", "enabled": "false", "token": "0123456789abcdef",
+        "targets": "https://three", "serverName": "three", "resolveInterval": "1s", "preserveHost": "false",
+        "header": "X-Other", "value": "other", "method": "PATCH", "path": "/other", "credentials": "json",
+        "accessToken": "other", "refreshToken": "other", "expiresIn": "other", "maxConnections": "7",
+        "maxPending": "7", "pendingTimeout": "7s", "idleTimeout": "7s", "requestsPerConnection": "7",
+        "connectionLifetime": "7s", "prefix": "/other", "valkey.prefix": "other", "accounts.upstream": "other",
+        "routes.0.upstream": "other", "throttle": "false", "store": "sqlite", "absoluteTimeout": "7h",
+        "maxSessions": "7", "maxSessionsPerAccount": "7", "secrets": "fedcba9876543210fedcba9876543210",
+        "localSessions": "7", "sqlite.path": "b.sqlite", "addresses": "two:2", "sentinelPrimary": "other",
+        "user": "other", "password": "other", "sentinelPassword": "other", "timeout": "7s", "secure": "false",
+        "cookie.name": "__Host-other", "sameSite": "Lax", "trustedOrigins": "https://a.test", "name": "other",
+        "origins": "https://a.test", "maxAge": "7s", "methods": "PUT", "requiresAuthorization": "true",
+        "inject": "bearer", "bodyLimit": "7", "responseHeadTimeout": "7s", "bodyIdleTimeout": "7s",
+        "websocket": "true", "accessLogRatio": "0.5", "head": "32KiB", "fields": "7", "target": "1KiB", "body": "7",
+        "connections": "7", "connectionsPerAddress": "7", "streamsPerConnection": "7", "timeouts.header": "7s",
+        "bodyIdle": "7s", "keepAlive": "7s", "connect": "7s", "responseHead": "7s", "identity": "7s",
+        "tunnelIdle": "7s", "drain": "7s", "trustedPeers": "10.0.0.0/8", "level": "debug", "format": "text",
+        "accessLog": "false", "exporter": "log", "sampler": "always_on", "ratio": "0.5", "serviceName": "other",
+        "resourceAttributes": "a=1", "endpoint": "http://c:4318/v1/traces", "headers": "a=1", "queueLimit": "7777",
+        "batchLimit": "7", "interval": "7s", "eventLoops": "7",
+    ]
+}

@@ -1,0 +1,108 @@
+import CloakroomCore
+import CloakroomIdentity
+import InMemoryTracing
+import MockAPI
+import Testing
+import Tracing
+
+@Suite("Spans of sign-in and sign-out", .timeLimit(.minutes(3)))
+struct AccountSpansTests {
+    private let spans = RecordedSpans()
+
+    @Test(
+        "A sign-in is a span below its request, and says how it went; a wrong password is no error",
+        arguments: [
+            (nil, "success", false), (.rejected, "rejected", false), (.unreachable, "upstream_error", true),
+            (.timedOut, "upstream_error", true), (.invalidResponse, "upstream_error", true),
+        ] as [(TokenClientError.Kind?, String, Bool)])
+    func signIn(failure: TokenClientError.Kind?, outcome: String, isError: Bool) async throws {
+        let tested = EndpointsUnderTest(tracer: spans.tracer)
+        if let failure { tested.client.answer(.failure(TokenClientError(failure, in: .signIn))) }
+        let (_, server) = try await spans.request { await tested.signIn() }
+        let span = try #require(spans.finished.first)
+        #expect(spans.finished.count == 1)
+        #expect(span.operationName == "sign_in")
+        #expect(span.kind == .internal)
+        #expect(span.parentSpanID == server.spanID)
+        #expect(span.texts == ["cloakroom.outcome": outcome])
+        #expect(span.isError == isError)
+    }
+
+    @Test("A body that makes no sense and a store that is away are told apart")
+    func otherOutcomes() async throws {
+        let tested = EndpointsUnderTest(tracer: spans.tracer)
+        _ = try await spans.request { await tested.signIn("{") }
+        tested.store.fail(.create, .unavailable)
+        _ = try await spans.request { await tested.signIn() }
+        #expect(spans.finished.map { $0.texts["cloakroom.outcome"] } == ["invalid", "store_error"])
+        #expect(spans.finished.map(\.isError) == [false, true])
+    }
+
+    @Test("A sign-out is a span below its request, and an upstream that cannot be told is an error")
+    func signOut() async throws {
+        let tested = EndpointsUnderTest(tracer: spans.tracer)
+        let first = try await tested.ticket()
+        let (_, server) = try await spans.request { await tested.signOut(first) }
+        _ = try await spans.request { await tested.signOut(first) }
+        tested.client.failRevoke(.unreachable)
+        let second = try await tested.ticket()
+        _ = try await spans.request { await tested.signOut(second) }
+        tested.store.fail(.end, .unavailable)
+        _ = try await spans.request { await tested.signOut(second) }
+        #expect(spans.finished.map(\.operationName) == ["sign_out", "sign_out", "sign_out", "sign_out"])
+        #expect(spans.finished.first?.parentSpanID == server.spanID)
+        #expect(
+            spans.finished.map { $0.texts["cloakroom.outcome"] } == [
+                "success", "no_session", "revoke_failed", "store_error",
+            ])
+        #expect(spans.finished.map(\.isError) == [false, false, true, true])
+    }
+
+    @Test("A request that is not sampled leaves no span, and its calls carry the context that was given")
+    func unsampled() async throws {
+        let tested = EndpointsUnderTest(tracer: spans.tracer)
+        let ticket = try #require(await tested.signIn().ticket)
+        _ = await tested.signOut(ticket)
+        #expect(spans.finished.isEmpty)
+        #expect(tested.client.traceparents == ["00-trace", "00-trace"])
+    }
+
+    @Test("Rule 22: no e-mail address, password, token or ticket gets into a span")
+    func secrecy() async throws {
+        let settings = MockAPISettings(
+            apiToken: Upstreams.apiToken,
+            users: [MockUser(email: "jo@example.com", password: "canary-password", name: "Jo")])
+        let ticket = try await MockAPI.withServer(settings) { mock in
+            try await Upstreams.withClient(Upstreams.plan(port: mock.port), tracer: spans.tracer) { client in
+                let tested = EndpointsUnderTest(tracer: spans.tracer)
+                let endpoints = AccountEndpoints(
+                    store: tested.store, client: client, observer: tested.observer, session: SessionPlan(),
+                    accounts: AccountsPlan(), accounts: AccountHashes(Upstreams.accountKey), tracer: spans.tracer)
+                var request = OwnRequest(
+                    endpoint: .signIn, contentType: "application/json",
+                    body: Secret(#"{"email":"jo@example.com","password":"canary-password"}"#), now: Upstreams.now)
+                let ticket = try #require(try await spans.request { await endpoints.answer(request) }.result.ticket)
+                request.endpoint = .signOut
+                request.ticket = ticket
+                _ = try await spans.request { await endpoints.answer(request) }
+                return ticket
+            }
+        }
+        let finished = spans.finished
+        // The calls are below what they were made for.
+        #expect(finished.map(\.operationName) == ["POST", "GET", "sign_in", "POST", "sign_out"])
+        try #require(finished.count == 5)
+        #expect(finished.map { $0.texts["url.path"] } == ["/auth", "/user", nil, "/auth/revoke", nil])
+        #expect(finished[0].parentSpanID == finished[2].spanID)
+        #expect(finished[1].parentSpanID == finished[2].spanID)
+        #expect(finished[3].parentSpanID == finished[4].spanID)
+        var text = ""
+        for span in finished {
+            text +=
+                "\(span.operationName) \(span.texts) \(span.events) \(span.errors) \(String(describing: span.status))"
+        }
+        for secret in ["jo@", "example.com", "canary", "Bearer", "Basic", "eyJ", ticket.cookieValue] {
+            #expect(!text.contains(secret))
+        }
+    }
+}

@@ -1,0 +1,43 @@
+import CloakroomCore
+import CloakroomIdentity
+import InMemoryTracing
+import Testing
+import Tracing
+
+@Suite("Spans of renewals", .timeLimit(.minutes(3)))
+struct RefreshSpansTests {
+    private let spans = RecordedSpans()
+
+    @Test(
+        "A renewal is a span below the request it began with; a refusal is no error, an upstream that is away is one",
+        arguments: [
+            (nil, "success", false), (.rejected, "rejected", false), (.timedOut, "transient", true),
+        ] as [(TokenClientError.Kind?, String, Bool)])
+    func renewal(failure: TokenClientError.Kind?, outcome: String, isError: Bool) async throws {
+        let tested = RenewerUnderTest(tracer: spans.tracer)
+        let (ticket, session) = try await tested.session()
+        if let failure { tested.client.fail(failure) }
+        let (_, server) = try await spans.request { await tested.renew(session, ticket) }
+        await tested.settle()
+        let span = try #require(spans.finished.first)
+        #expect(spans.finished.count == 1)
+        #expect(span.operationName == "refresh")
+        #expect(span.kind == .internal)
+        #expect(span.parentSpanID == server.spanID)
+        #expect(span.texts == ["cloakroom.outcome": outcome])
+        #expect(span.isError == isError)
+    }
+
+    @Test("A renewal in the background and one for a request that is not sampled leave no span")
+    func untraced() async throws {
+        let tested = RenewerUnderTest(tracer: spans.tracer)
+        let (ticket, session) = try await tested.session()
+        _ = await tested.renew(session, ticket)
+        await tested.settle()
+        let (otherTicket, other) = try await tested.session("2")
+        tested.renewer.renewSoon(other, ticket: otherTicket)
+        await tested.settle()
+        #expect(tested.results == [.success, .success])
+        #expect(spans.finished.isEmpty)
+    }
+}

@@ -1,0 +1,149 @@
+import CloakroomCore
+import CloakroomProxy
+import Synchronization
+import TestSupport
+import Testing
+
+@Suite("Tables that are replaced while the gateway serves", .serialized, .timeLimit(.minutes(1)))
+struct ReplaceTests {
+    /// A flag that another thread sets.
+    private final class Flag: Sendable {
+        private let value = Mutex(false)
+        var isSet: Bool { value.withLock { $0 } }
+        func set() { value.withLock { $0 = true } }
+    }
+
+    private static func rename(_ plan: inout GatewayPlan) throws {
+        plan.routes = [
+            Route(name: "renamed", methods: ["GET"], pattern: try PathPattern("/new/*"), requiresAuthorization: false)
+        ]
+    }
+
+    @Test("A connection that stands gets the new routes with its next request")
+    func keptConnection() async throws {
+        try await GatewaySetup([.request, .send(Reply.ok), .again], [.request, .send(Reply.ok), .again]).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get("/public/a")).status == 200)
+            #expect(try await client.exchange(Ask.get("/new/a")).status == 404)
+            try await gateway.replace(Self.rename)
+            #expect(try await client.exchange(Ask.get("/public/a")).status == 404)
+            #expect(try await client.exchange(Ask.get("/new/a")).status == 200)
+            try await gateway.metric(
+                #"cloakroom_auth_decisions_total{decision="public",route="renamed"} 1"#)
+        }
+    }
+
+    @Test("A request under way finishes with the tables that it began with, and only then are they given up")
+    func underWay() async throws {
+        let gate = Gate()
+        let retired = Flag()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again], [.request, .send(Reply.ok), .again])
+            .run { gateway in
+                let client = try await gateway.client()
+                client.send(Ask.get("/public/a"))
+                _ = try await gateway.upstream.request()
+                try await gateway.replace(onRetired: { retired.set() }, Self.rename)
+                // The new routes serve others meanwhile.
+                let other = try await gateway.client()
+                #expect(try await other.exchange(Ask.get("/new/a")).status == 200)
+                #expect(!retired.isSet)
+                gate.open()
+                #expect(try await client.answer().text == "ok")
+                try await eventually("the old tables' end") { retired.isSet }
+                #expect(try await client.exchange(Ask.get("/public/a")).status == 404)
+                try await gateway.metric(#"cloakroom_auth_decisions_total{decision="public",route="public"} 1"#)
+                try await gateway.metric(#"cloakroom_auth_decisions_total{decision="public",route="renamed"} 1"#)
+                // Its connection to the upstream went with the tables; the new one stays.
+                try await eventually("the old connection's end") { gateway.upstream.connections[0].isClosed }
+                #expect(!gateway.upstream.connections[1].isClosed)
+                try await gateway.metric(#"cloakroom_upstream_connections{state="idle",upstream="api"} 1"#)
+                try await gateway.metric(#"cloakroom_upstream_connections{state="active",upstream="api"} 0"#)
+            }
+    }
+
+    @Test("Idle connections to upstreams are closed, and nothing waits where nothing is under way")
+    func idle() async throws {
+        let retired = Flag()
+        try await GatewaySetup([.request, .send(Reply.ok), .again], [.request, .send(Reply.ok), .again]).run { gateway in
+            #expect(try await gateway.client().exchange(Ask.get("/public/a")).status == 200)
+            try await gateway.metric(#"cloakroom_upstream_connections{state="idle",upstream="api"} 1"#)
+            try await gateway.replace(onRetired: { retired.set() }) { _ in }
+            try await eventually("the old tables' end") { retired.isSet }
+            try await eventually("the old connection's end") { gateway.upstream.connections[0].isClosed }
+            #expect(try await gateway.client().exchange(Ask.get("/public/a")).status == 200)
+        }
+    }
+
+    @Test("Twenty replacements under load: every request is answered, by one table or another")
+    func underLoad() async throws {
+        let scripts = Array(repeating: [ScriptedUpstream.Step.request, .send(Reply.ok), .again], count: 200)
+        var setup = GatewaySetup()
+        setup.scripts = scripts
+        try await setup.run { gateway in
+            let isOver = Flag()
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                for _ in 0..<8 {
+                    group.addTask {
+                        let client = try await gateway.client()
+                        var count = 0
+                        while !isOver.isSet {
+                            #expect(try await client.exchange(Ask.get("/public/a")).status == 200)
+                            count += 1
+                        }
+                        return count
+                    }
+                }
+                let retired = Mutex(0)
+                for _ in 0..<20 {
+                    try await gateway.replace(onRetired: { retired.withLock { $0 += 1 } }) { _ in }
+                }
+                isOver.set()
+                var total = 0
+                for try await count in group { total += count }
+                #expect(total >= 8)
+                try await eventually("the old tables' ends") { retired.withLock { $0 } == 20 }
+                try await gateway.metric(#"cloakroom_auth_decisions_total{decision="public",route="public"} \#(total)"#)
+                try await gateway.metric(#"http_server_active_requests{http_request_method="GET",url_scheme="http"} 0"#)
+            }
+        }
+    }
+
+    @Test("A gateway that is stopping takes no other tables")
+    func stopping() async throws {
+        try await GatewaySetup([.request]).run { gateway in
+            await gateway.beginDrain()
+            try await gateway.stopped()
+            await #expect(throws: ListenerError.self) { () async throws in try await gateway.replace { _ in } }
+        }
+    }
+
+    @Test("Other certificates are for new connections; one that cannot be used changes nothing at all")
+    func certificates() async throws {
+        let folder = try CertificateFolder()
+        let old = try folder.server("old", names: ["old.test"])
+        let new = try folder.server("new", names: ["new.test"])
+        let setup = GatewaySetup([.request, .send(Reply.ok), .again]).plan {
+            $0.listeners[0].tls = TLSPlan(certificateFile: old.certificateFile, keyFile: old.keyFile)
+            $0.listeners[0].http2 = false
+        }
+        try await setup.run { gateway in
+            let before = try await TLSClient.connect(port: gateway.port)
+            #expect(before.serverName == "old.test")
+            await #expect(throws: ListenerError.self) { () async throws in
+                try await gateway.replace { plan in
+                    try Self.rename(&plan)
+                    plan.listeners[0].tls = TLSPlan(certificateFile: new.certificateFile, keyFile: old.keyFile)
+                }
+            }
+            #expect(gateway.server.certificates().map(\.names) == [["old.test"]])
+            try await gateway.replace {
+                $0.listeners[0].tls = TLSPlan(certificateFile: new.certificateFile, keyFile: new.keyFile)
+            }
+            let after = try await TLSClient.connect(port: gateway.port)
+            #expect(after.serverName == "new.test")
+            #expect(gateway.server.certificates().map(\.names) == [["new.test"]])
+            try await after.close()
+            try await before.close()
+        }
+    }
+}

@@ -1,0 +1,153 @@
+import CloakroomCore
+import NIOCore
+import NIOPosix
+import TestSupport
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("What operators are told about a target", .serialized)
+struct TargetCircuitTests {
+    private let second: UInt64 = 1_000_000_000
+    private let time = Timestamp(seconds: 1_700_000_000)
+
+    private struct Refused: Error, CustomStringConvertible {
+        var description = "refused"
+    }
+
+    @Test("Before anybody tried, and after a connection stood, the circuit is closed")
+    func closed() {
+        let circuit = TargetCircuit()
+        #expect(circuit.state(now: 0) == .closed)
+        #expect(circuit.state(now: .max) == .closed)
+        #expect(circuit.lastFailure == nil)
+        circuit.failed(.unreachable, Refused(), at: time, backOffEnd: 5 * second)
+        circuit.succeeded()
+        #expect(circuit.state(now: 0) == .closed)
+    }
+
+    @Test("It is open until the back-off ends, and half open until somebody has tried again")
+    func backOff() {
+        let circuit = TargetCircuit()
+        circuit.failed(.unreachable, Refused(), at: time, backOffEnd: 5 * second)
+        #expect(circuit.state(now: 0) == .open)
+        #expect(circuit.state(now: 5 * second - 1) == .open)
+        #expect(circuit.state(now: 5 * second) == .halfOpen)
+        #expect(circuit.state(now: 500 * second) == .halfOpen)
+        circuit.failed(.unreachable, Refused(), at: time, backOffEnd: 600 * second)
+        #expect(circuit.state(now: 500 * second) == .open)
+    }
+
+    @Test("Of several event loops the outcome that came last counts")
+    func loops() {
+        let circuit = TargetCircuit()
+        circuit.failed(.unreachable, Refused(), at: time, backOffEnd: 30 * second)
+        circuit.failed(.unreachable, Refused(), at: time, backOffEnd: 2 * second)
+        #expect(circuit.state(now: 3 * second) == .halfOpen)
+        circuit.succeeded()
+        #expect(circuit.state(now: 3 * second) == .closed)
+    }
+
+    @Test("The last failure stays after the target came back, with its moment and its kind")
+    func lastFailure() {
+        let circuit = TargetCircuit()
+        circuit.failed(.connectTimeout, Refused(), at: Timestamp(seconds: 1), backOffEnd: second)
+        circuit.failed(.tls, Refused(), at: time, backOffEnd: second)
+        circuit.succeeded()
+        #expect(circuit.lastFailure == UpstreamStatus.Failure(time: time, reason: "tls: refused"))
+    }
+
+    @Test("A reason is 200 characters at most, and without control characters")
+    func longReason() {
+        let long = Refused(description: "a\u{1b}[2J\nb" + String(repeating: "e\u{301}", count: 5_000))
+        let reason = DialReason.text(.tls, long)
+        #expect(reason.hasPrefix("tls: a [2J b"))
+        #expect(reason.unicodeScalars.count == 200)
+    }
+
+    @Test("A target's status begins closed and changes with what comes of connecting")
+    func status() throws {
+        let plan = UpstreamPlan(name: "api", targets: [.http("127.0.0.1", 9), .https("api.test", 443)])
+        let targets = plan.targets.map {
+            UpstreamTargetEntry($0, of: plan, tls: nil, resolver: .system, logger: RecordedLog().logger)
+        }
+        #expect(
+            targets.map { $0.status(now: 0) } == [
+                UpstreamStatus.Target(address: "http://127.0.0.1:9", circuit: .closed),
+                UpstreamStatus.Target(address: "https://api.test:443", circuit: .closed),
+            ])
+        targets[0].failed(.unreachable, Refused(), now: 7, time: time, backOffEnd: second)
+        #expect(
+            targets[0].status(now: 8)
+                == UpstreamStatus.Target(
+                    address: "http://127.0.0.1:9", circuit: .open,
+                    lastFailure: UpstreamStatus.Failure(time: time, reason: "unreachable: refused")))
+        #expect(targets[1].status(now: 8).circuit == .closed)
+        targets[0].reached()
+        #expect(targets[0].status(now: 8).circuit == .closed)
+    }
+
+    @Test("What the system said about a refused connection is told, for an address and for a name")
+    func systemReason() async throws {
+        let refusing = try await UnansweredPort(.refuses)
+        defer { refusing.release() }
+        let plan = UpstreamPlan(
+            name: "api", targets: [.http("127.0.0.1", refusing.port), .http("localhost", refusing.port)])
+        let dialer = UpstreamDialer(eventLoop: MultiThreadedEventLoopGroup.singleton.any())
+        for target in plan.targets {
+            let entry = UpstreamTargetEntry(
+                target, of: plan, tls: nil, resolver: .system, logger: RecordedLog().logger)
+            let error = try #require(
+                await #expect(throws: (any Error).self) {
+                    try await dialer.dial(entry, within: .seconds(10)).get()
+                })
+            let reason = DialReason.text(UpstreamFailure(dialing: error).kind, error)
+            #expect(reason.hasPrefix("unreachable: "))
+            #expect(reason.contains("refused"), "\(reason)")
+            #expect(!reason.contains("NIOConnectionError"))
+        }
+    }
+
+    @Test("A running gateway tells of the target that refuses and of the one that serves")
+    func running() async throws {
+        let refusing = try await UnansweredPort(.refuses)
+        defer { refusing.release() }
+        let port = refusing.port
+        try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]]) { serving, _ in
+            try await GatewaySetup().targets(.http("127.0.0.1", port), .http("127.0.0.1", serving)).run { gateway in
+                #expect(gateway.server.upstreamStatus().map(\.name) == ["api"])
+                #expect(gateway.server.upstreamStatus()[0].targets.map(\.circuit) == [.closed, .closed])
+                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+                let targets = gateway.server.upstreamStatus()[0].targets
+                #expect(targets.map(\.address) == ["http://127.0.0.1:\(port)", "http://127.0.0.1:\(serving)"])
+                #expect(targets[0].circuit != .closed)
+                #expect(targets[0].lastFailure?.reason.hasPrefix("unreachable: ") == true)
+                #expect(targets[1] == UpstreamStatus.Target(address: targets[1].address, circuit: .closed))
+                try await eventually("the end of the back-off") {
+                    gateway.server.upstreamStatus()[0].targets[0].circuit == .halfOpen
+                }
+            }
+        }
+    }
+
+    @Test("The circuit of a target that came back closes with the next connection")
+    func comesBack() async throws {
+        let refusing = try await UnansweredPort(.refuses)
+        defer { refusing.release() }
+        let port = refusing.port
+        try await GatewaySetup().targets(.http("127.0.0.1", port)).run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).status == 502)
+            let failed = gateway.server.upstreamStatus()[0].targets[0]
+            #expect(failed.circuit != .closed)
+            let place = try SocketAddress(ipAddress: "127.0.0.1", port: port)
+            try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]], at: place) { _, _ in
+                let answer = try await client.exchange(Ask.get())
+                #expect(answer.text == "ok")
+                let back = gateway.server.upstreamStatus()[0].targets[0]
+                #expect(back.circuit == .closed)
+                #expect(back.lastFailure == failed.lastFailure)
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+import TestSupport
+import Testing
+
+@testable import CloakroomTelemetry
+
+@Suite("Which exchanges the access log tells of")
+struct AccessLogSamplingTests {
+    private func record(route: Int, id: UInt64, status: UInt16 = 200, error: ExchangeError? = nil) -> ExchangeRecord {
+        var record = ExchangeRecord()
+        record.routeIndex = route
+        record.requestID = Identifier128(high: 0, low: id)
+        record.status = status
+        record.errorType = error
+        return record
+    }
+
+    @Test("A ratio of 1 admits every id, 0 none, and what is beyond is the nearest of the two")
+    func bounds() {
+        let sampling = AccessLogSampling(ratios: [1, 0, 7, -1, .nan])
+        for id: UInt64 in [0, 1, 0xffff_ffff, 0x1_0000_0000, .max] {
+            let admitted = (0..<5).map { sampling.admits(record(route: $0, id: id)) }
+            #expect(admitted == [true, false, true, false, true])
+        }
+    }
+
+    @Test("A share of the ids is admitted, and the same id always or never")
+    func share() {
+        let sampling = AccessLogSampling(ratios: [0.25])
+        var generator = SeededGenerator(seed: 7)
+        var admitted = 0
+        for _ in 0..<20_000 {
+            let record = record(route: 0, id: generator.next())
+            let isAdmitted = sampling.admits(record)
+            #expect(sampling.admits(record) == isAdmitted)
+            if isAdmitted { admitted += 1 }
+        }
+        #expect(abs(admitted - 5_000) < 300)
+    }
+
+    @Test("Failures are told of whatever the ratio")
+    func failures() {
+        let sampling = AccessLogSampling(ratios: [0])
+        #expect(sampling.admits(record(route: 0, id: 9, status: 500)))
+        #expect(sampling.admits(record(route: 0, id: 9, status: 200, error: .clientClosed)))
+        #expect(!sampling.admits(record(route: 0, id: 9, status: 401)))
+        #expect(!sampling.admits(record(route: 0, id: 9, status: 499)))
+    }
+
+    @Test("What no route matched, and routes without a ratio, are told of whole")
+    func unmatched() {
+        let sampling = AccessLogSampling(ratios: [0])
+        #expect(sampling.admits(record(route: -1, id: .max)))
+        #expect(sampling.admits(record(route: 1, id: .max)))
+        #expect(AccessLogSampling(ratios: []).admits(record(route: 0, id: .max)))
+    }
+}

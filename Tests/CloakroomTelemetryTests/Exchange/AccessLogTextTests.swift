@@ -1,0 +1,94 @@
+import Testing
+
+@testable import CloakroomTelemetry
+
+@Suite("The access log as text")
+struct AccessLogTextTests {
+    private func lines(_ records: [(record: ExchangeRecord, method: String, path: String)]) -> [String] {
+        var formatter = AccessLogFormatter(
+            routes: ["video", "odd \"name\""],
+            upstreams: [UpstreamTarget(upstream: "api", address: "127.0.0.1", port: 9_000)], format: .text)
+        var line = LineBuffer()
+        for (record, method, path) in records {
+            formatter.append(record, method: method.utf8.span, path: path.utf8.span, to: &line)
+        }
+        #expect(line.text.hasSuffix("\n"))
+        return line.text.split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(String.init)
+    }
+
+    private var record: ExchangeRecord {
+        var record = ExchangeRecord()
+        record.routeIndex = 0
+        record.method = .get
+        record.status = 200
+        record.scheme = .https
+        record.protocolVersion = .http2
+        record.decision = .forwarded
+        record.startWallNanoseconds = 1_767_225_599_005_000_000
+        record.durationNanoseconds = 12_345_678
+        record.upstreamDurationNanoseconds = 12_000_000
+        record.upstreamIndex = 0
+        record.bytesReceived = 12
+        record.bytesSent = 650
+        record.retries = 1
+        record.sessionHash = 0xabcdef
+        record.traceID = Identifier128(high: 1, low: 2)
+        record.requestID = Identifier128(high: 0, low: 255)
+        record.peerAddress = "192.0.2.7"
+        record.tlsVersion = .tls1_3
+        return record
+    }
+
+    @Test("A line holds the same facts as the JSON line, the first ones in columns")
+    func everything() {
+        #expect(
+            lines([(record, "GET", "/videos/1?token=secret")]) == [
+                "2025-12-31T23:59:59.005Z INFO     access: 200 GET        12.345ms /videos/1 route=video"
+                    + " decision=forwarded upstream=api upstream_target=127.0.0.1:9000 upstream_ms=12.000"
+                    + " overhead_ms=0.345 retries=1 bytes_in=12 bytes_out=650 peer=192.0.2.7 scheme=https protocol=2"
+                    + " tls=1.3 session=0000000000abcdef request_id=000000000000000000000000000000ff"
+                    + " trace_id=00000000000000010000000000000002"
+            ])
+    }
+
+    @Test("What an exchange did not have is left out, and its failure is named")
+    func absentFields() {
+        var record = ExchangeRecord()
+        record.status = 400
+        record.errorType = .invalidRequest
+        let line = lines([(record, "BREW", "")])[0]
+        #expect(line.contains(" access: 400 BREW        0.000ms \"\" route=(unmatched) decision=none "))
+        #expect(line.contains(" error=invalid_request "))
+        for name in ["upstream", "session=", "tls=", "trace_id="] { #expect(!line.contains(name), "\(name)") }
+    }
+
+    @Test("Columns stand one below the other")
+    func columns() {
+        var records: [ExchangeRecord] = []
+        for (method, nanoseconds) in [
+            (ExchangeMethod.get, 0), (.options, 999_999_999), (.delete, 1_000_000_000), (.post, 86_400_000_000),
+        ] as [(ExchangeMethod, UInt64)] {
+            var record = record
+            record.method = method
+            record.durationNanoseconds = nanoseconds
+            records.append(record)
+        }
+        let starts = lines(records.map { ($0, "", "/path") }).map { line in
+            line.firstRange(of: "ms /path").map { line.distance(from: line.startIndex, to: $0.lowerBound) }
+        }
+        #expect(Set(starts).count == 1 && starts[0] != nil)
+    }
+
+    @Test("Nothing that a client sends makes another line, another fact or a control character")
+    func hostile() {
+        var record = record
+        record.method = .other
+        record.routeIndex = 1
+        let line = lines([(record, "A B=C\u{1b}[2J", "/x\r\n2026 INFO access: 200 session=1\u{202e}\u{9b}")])
+        #expect(line.count == 1)
+        #expect(line[0].contains(" \"A B=C\\u001b[2J\" "))
+        #expect(line[0].contains(" \"/x\\r\\n2026 INFO access: 200 session=1\\u202e\\u009b\" route="))
+        #expect(line[0].contains(" route=\"odd \\\"name\\\"\" "))
+        #expect(!line[0].unicodeScalars.contains { $0.properties.generalCategory == .control })
+    }
+}

@@ -1,0 +1,49 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomTelemetry
+
+@Suite("Metrics of the configuration")
+struct ConfigMetricsTests {
+    private static let start = Timestamp(milliseconds: 1_700_000_000_250)
+
+    private func lines(_ metrics: GatewayMetrics) -> [String] {
+        String(decoding: metrics.registry.exposition(), as: UTF8.self).split(separator: "\n").map(String.init)
+            .filter { $0.hasPrefix("cloakroom_config_") }
+    }
+
+    @Test("A start is a success that is no reload")
+    func start() {
+        let metrics = GatewayMetrics(registry: PrometheusRegistry())
+        metrics.recordStart(now: Self.start)
+        #expect(
+            lines(metrics) == [
+                "cloakroom_config_last_reload_success_timestamp_seconds 1700000000.25",
+                "cloakroom_config_last_reload_successful 1",
+                #"cloakroom_config_reloads_total{outcome="failure"} 0"#,
+                #"cloakroom_config_reloads_total{outcome="success"} 0"#,
+            ])
+    }
+
+    @Test("A failed reload shows, and leaves the time of the last success; a later success clears it")
+    func reloads() {
+        let metrics = GatewayMetrics(registry: PrometheusRegistry())
+        metrics.recordStart(now: Self.start)
+        metrics.recordReload(isSuccess: false, now: Self.start + .seconds(60))
+        #expect(
+            lines(metrics) == [
+                "cloakroom_config_last_reload_success_timestamp_seconds 1700000000.25",
+                "cloakroom_config_last_reload_successful 0",
+                #"cloakroom_config_reloads_total{outcome="failure"} 1"#,
+                #"cloakroom_config_reloads_total{outcome="success"} 0"#,
+            ])
+        metrics.recordReload(isSuccess: true, now: Self.start + .seconds(120))
+        #expect(
+            lines(metrics) == [
+                "cloakroom_config_last_reload_success_timestamp_seconds 1700000120.25",
+                "cloakroom_config_last_reload_successful 1",
+                #"cloakroom_config_reloads_total{outcome="failure"} 1"#,
+                #"cloakroom_config_reloads_total{outcome="success"} 1"#,
+            ])
+    }
+}

@@ -1,0 +1,64 @@
+import Logging
+import Testing
+
+@testable import CloakroomTelemetry
+
+@Suite("The level of log lines")
+struct SharedLogLevelTests {
+    private func messages(
+        _ format: TelemetrySettings.LogFormat, _ body: (GatewayTelemetry) -> Void
+    ) async throws -> [String] {
+        let pipe = try LinePipe()
+        var settings = TelemetrySettings()
+        settings.logFileDescriptor = pipe.writeEnd
+        settings.logFormat = format
+        let telemetry = GatewayTelemetry(settings: settings)
+        body(telemetry)
+        telemetry.logWriter.shutdown()
+        pipe.closeWriteEnd()
+        let text = String(decoding: await pipe.readToEnd(), as: UTF8.self)
+        return text.split(separator: "\n").map(String.init)
+    }
+
+    @Test(
+        "A change reaches loggers that stand already, in both formats",
+        arguments: [TelemetrySettings.LogFormat.json, .text])
+    func change(format: TelemetrySettings.LogFormat) async throws {
+        let lines = try await messages(format) { telemetry in
+            let logger = Logger(label: "old") { telemetry.makeLogHandler(label: $0) }
+            logger.debug("one")
+            logger.info("two")
+            telemetry.setLogLevel(.debug)
+            logger.debug("three")
+            #expect(logger.logLevel == .debug)
+            telemetry.setLogLevel(.error)
+            logger.warning("four")
+            logger.error("five")
+        }
+        #expect(lines.count == 3)
+        for (line, word) in zip(lines, ["two", "three", "five"]) { #expect(line.contains(word)) }
+    }
+
+    @Test("A logger that was given a level of its own keeps it, and its copies' levels are theirs")
+    func ownLevel() async throws {
+        let lines = try await messages(.json) { telemetry in
+            let logger = Logger(label: "shared") { telemetry.makeLogHandler(label: $0) }
+            var own = logger
+            own.logLevel = .critical
+            telemetry.setLogLevel(.trace)
+            own.error("one")
+            logger.trace("two")
+            #expect(own.logLevel == .critical)
+        }
+        #expect(lines.count == 1)
+        #expect(lines.first?.contains("two") == true)
+    }
+
+    @Test("Every level can be set and is told back", arguments: Logger.Level.allCases)
+    func everyLevel(level: Logger.Level) {
+        let shared = SharedLogLevel(.info)
+        shared.set(level)
+        #expect(shared.current == level)
+        #expect(SharedLogLevel(level).current == level)
+    }
+}

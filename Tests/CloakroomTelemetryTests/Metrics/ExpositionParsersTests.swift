@@ -1,0 +1,120 @@
+import CloakroomCore
+import Metrics
+import TestSupport
+import Testing
+
+@testable import CloakroomTelemetry
+
+/// What scrapers make of it: `promtool` and the parsers of `prometheus_client` read both formats.
+@Suite("Expositions as others read them")
+struct ExpositionParsersTests {
+    private static let oddValue = "quote \" backslash \\ newline \n tab \t return \r {a=\"b\"} # é 漢 😀 \u{1}"
+
+    /// Whatever libraries may do, and values at the edges.
+    private static func oddRegistry() -> PrometheusRegistry {
+        let registry = PrometheusRegistry()
+        Counter(label: "http.requests-in/é", dimensions: [("9 lives", oddValue), ("__name__", "y")], factory: registry)
+            .increment(by: 2)
+        Timer(label: "", dimensions: [("", "none"), ("le", "mine"), ("quantile", "0.5")], factory: registry)
+            .recordNanoseconds(20_000_000)
+        Recorder(label: "body size", dimensions: [], aggregate: true, factory: registry).record(650)
+        Gauge(label: "9.queue", factory: registry).record(1e-7)
+        registry.counter("no_suffix", help: "No suffix.").increment()
+        registry.counter("_total", help: "").increment()
+        registry.counter("overflow_total", help: "").increment(by: .max)
+        registry.counter("overflow_total", help: "").increment(by: 2)
+        registry.floatingPointCounter("fraction", help: "back\\slash \"quote\"\nnewline").set(total: .nan)
+        registry.floatingPointCounter("fraction", help: "").set(total: -1)
+        registry.floatingPointCounter("endless_total", help: "E.").set(total: .infinity)
+        for (name, value) in [
+            ("nan", Double.nan), ("up", .infinity), ("down", -.infinity), ("small", Double.leastNonzeroMagnitude),
+        ] {
+            registry.floatingPointGauge("special", help: "S.", labels: [("v", name)]).set(value)
+        }
+        registry.gauge("lowest", help: "L.").set(.min)
+        let emptied = registry.counter("emptied_total", help: "Nothing is left of it.")
+        registry.destroyCounter(emptied)
+        return registry
+    }
+
+    @Test("The OpenMetrics parser reads names, types, units, labels and values back, odd ones too")
+    func openMetrics() throws {
+        let exposition = Self.oddRegistry().exposition(as: .openMetrics)
+        let families = try PrometheusClientParser().parse(exposition, as: .openmetrics)
+        let odd = try #require(families["http_requests_in___"])
+        #expect(odd.type == "counter")
+        #expect(odd.samples.map(\.name) == ["http_requests_in____total"])
+        #expect(odd.samples.first?.labels == ["_9_lives": Self.oddValue, "label__name__": "y"])
+        #expect(odd.samples.first?.value == "2.0")
+        let timer = try #require(families["__seconds"])
+        #expect(timer.type == "histogram" && timer.unit == "seconds")
+        #expect(timer.samples.count == 17)
+        #expect(timer.samples.first?.labels == ["_": "none", "le": "0.005", "le_": "mine", "quantile": "0.5"])
+        #expect(timer.samples.last?.value == "1.0")
+        #expect(families["body_size"]?.samples.first { $0.name == "body_size_sum" }?.value == "650.0")
+        #expect(families["_9_queue"]?.samples.first?.value == "1e-07")
+        #expect(families["no_suffix"]?.samples.first?.name == "no_suffix_total")
+        #expect(families["_"]?.samples.first?.name == "__total")
+        #expect(families["overflow"]?.samples.first?.value == "\(Double(UInt64(Int64.max) + 2))")
+        #expect(families["fraction"]?.help == "back\\slash \"quote\"\nnewline")
+        #expect(families["fraction"]?.samples.first?.value == "0.0")
+        #expect(families["endless"]?.samples.first?.value == "inf")
+        #expect(families["special"]?.samples.map(\.value) == ["-inf", "nan", "5e-324", "inf"])
+        #expect(families["lowest"]?.samples.first?.value == "\(Double(Int64.min))")
+        #expect(families["emptied"] == nil)
+    }
+
+    @Test("Both parsers read the text format, odd names and values too")
+    func text() throws {
+        let exposition = Self.oddRegistry().exposition(as: .text)
+        let families = try PrometheusClientParser().parse(exposition, as: .text)
+        #expect(families["http_requests_in___"]?.samples.first?.labels["_9_lives"] == Self.oddValue)
+        #expect(families["special"]?.samples.map(\.value) == ["-inf", "nan", "5e-324", "inf"])
+        #expect(families["__seconds"]?.type == "histogram")
+        let (status, complaints) = try Promtool().checkMetrics(exposition)
+        // 3: it reads them, and dislikes the names that were made for this test.
+        #expect(status == 3, "\(complaints)")
+        #expect(complaints.contains("no help text"))
+        #expect(!complaints.contains("error while linting"))
+    }
+
+    @Test("Nothing of the gateway's own is against a convention, and both formats tell the same")
+    func own() throws {
+        let registry = PrometheusRegistry()
+        let metrics = GatewayMetrics(registry: registry)
+        metrics.recordStart(now: Timestamp(seconds: 1_700_000_000))
+        metrics.recordReload(isSuccess: false, now: Timestamp(seconds: 1_700_000_100))
+        metrics.upstreamCircuit(upstream: "api", target: "http://[::1]:9000").set(.open)
+        metrics.upstreamConnections(upstream: "api", state: .idle).add(2)
+        metrics.upstreamPendingRequests(upstream: "api").add(1)
+        metrics.upstreamRetries(upstream: "api", reason: "reset").increment()
+        metrics.wireRejections(kind: "bad_host").increment()
+        metrics.sessionStore(backend: "valkey", operations: ["read"]).up.set(1)
+        metrics.setBuildInfo(version: "1.2.3", commit: "abc")
+        ProcessMetrics(registry: registry).update()
+        var record = ExchangeRecord()
+        record.status = 502
+        record.upstreamDurationNanoseconds = 1_000
+        _ = metrics.activeRequests(method: .get, scheme: .https)
+        _ = metrics.authDecisions(route: "a", decision: .forwarded)
+        metrics.serverRequestDuration(record, route: "a \"quoted\\\nname\"").record(nanoseconds: 7)
+        metrics.clientRequestDuration(record, target: UpstreamTarget(upstream: "api", address: "::1", port: 9_000))
+            .record(nanoseconds: 7)
+        metrics.overhead(route: "a").record(nanoseconds: 7)
+
+        let (status, complaints) = try Promtool().checkMetrics(registry.exposition(as: .text))
+        #expect(status == 0, "\(complaints)")
+        #expect(complaints.isEmpty)
+        let text = try PrometheusClientParser().parse(registry.exposition(as: .text), as: .text)
+        let open = try PrometheusClientParser().parse(registry.exposition(as: .openMetrics), as: .openmetrics)
+        #expect(Set(text.keys) == Set(open.keys))
+        for (name, family) in open {
+            #expect(family.type == text[name]?.type && family.help == text[name]?.help, "\(name)")
+            #expect(family.samples.map(\.value) == text[name]?.samples.map(\.value), "\(name)")
+            #expect(family.samples.map(\.name) == text[name]?.samples.map(\.name), "\(name)")
+            #expect(!family.help.isEmpty, "\(name)")
+        }
+        #expect(
+            open["http_server_request_duration_seconds"]?.samples.first?.labels["http_route"] == "a \"quoted\\\nname\"")
+    }
+}

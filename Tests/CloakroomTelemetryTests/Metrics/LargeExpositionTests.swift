@@ -1,0 +1,89 @@
+import Testing
+
+@testable import CloakroomTelemetry
+
+@Suite("Many series")
+struct LargeExpositionTests {
+    private static let name = "http_server_request_duration_seconds"
+
+    private func fill(_ registry: PrometheusRegistry, routes: Int, statuses: Int) {
+        let metrics = GatewayMetrics(registry: registry)
+        var record = ExchangeRecord()
+        // Backwards, so that each series comes before those that are there.
+        for route in (0..<routes).reversed() {
+            for status in (0..<statuses).reversed() {
+                record.status = UInt16(200 + status)
+                metrics.serverRequestDuration(record, route: "route-\(route)").record(
+                    nanoseconds: UInt64(route) * 1_000_000)
+            }
+        }
+    }
+
+    @Test(
+        "500 routes with 10 statuses each are all exposed, in order and in little time",
+        arguments: [
+            ExpositionFormat.text, .openMetrics,
+        ])
+    func manySeries(format: ExpositionFormat) throws {
+        let registry = PrometheusRegistry()
+        fill(registry, routes: 500, statuses: 10)
+        var exposition: [UInt8] = []
+        let time = ContinuousClock().measure { exposition = registry.exposition(as: format) }
+        print("5,000 histograms, \(format): \(exposition.count) bytes in \(time)")
+        #expect(time < .seconds(3))
+
+        let lines = exposition.split(separator: UInt8(ascii: "\n")).filter { $0.starts(with: Self.name.utf8) }
+        #expect(lines.count == 5_000 * 17)
+        let counts = lines.map { String(decoding: $0, as: UTF8.self) }.filter { $0.hasPrefix(Self.name + "_count{") }
+        #expect(counts.count == 5_000)
+        #expect(counts == counts.sorted())
+        #expect(counts.allSatisfy { $0.hasSuffix("} 1") })
+        let line = Self.name + #"_bucket{error_type="",http_request_method="_OTHER",http_response_status_code="203","#
+        #expect(
+            lines.contains {
+                $0.elementsEqual(
+                    (line + #"http_route="route-77",network_protocol_version="1.1",url_scheme="http",le="0.075"} 0"#)
+                        .utf8)
+            })
+    }
+
+    @Test("A family holds 10,000 series; what comes after works and is not exposed, but counted")
+    func cap() throws {
+        let registry = PrometheusRegistry()
+        fill(registry, routes: 1_000, statuses: 10)
+        #expect(registry.reading()[Self.name].count == 10_000)
+        let beyond = registry.histogram(Self.name, help: "", labels: [("http_route", "one more")])
+        beyond.record(nanoseconds: 1)
+        #expect(beyond.count == 1)
+        let reading = registry.reading()
+        #expect(reading[Self.name].count == 10_000)
+        #expect(!reading[Self.name].contains { $0.labels["http_route"] == "one more" })
+        let dropped = reading["cloakroom_telemetry_dropped_total"].first { $0.labels["signal"] == "metrics" }
+        guard case .number(let count) = dropped?.value else {
+            Issue.record("drops are not counted")
+            return
+        }
+        #expect(count == 1)
+    }
+
+    @Test("Scrapes and new series at the same time do not get in each other's way")
+    func concurrentScrapes() async {
+        let registry = PrometheusRegistry()
+        await withTaskGroup(of: Void.self) { group in
+            for task in 0..<4 {
+                group.addTask {
+                    for index in 0..<200 {
+                        registry.counter("c_total", help: "C.", labels: [("i", "\(task)-\(index)")]).increment()
+                    }
+                }
+                group.addTask {
+                    for _ in 0..<20 {
+                        let exposition = registry.exposition(as: task.isMultiple(of: 2) ? .text : .openMetrics)
+                        #expect(exposition.last == UInt8(ascii: "\n"))
+                    }
+                }
+            }
+        }
+        #expect(registry.reading()["c_total"].count == 800)
+    }
+}

@@ -1,0 +1,63 @@
+import Testing
+
+@testable import CloakroomTelemetry
+
+@Suite("Metrics as values")
+struct MetricsReadingTests {
+    private func number(_ series: MetricsReading.Series?) -> Double? {
+        guard case .number(let value) = series?.value else { return nil }
+        return value
+    }
+
+    @Test("Counters and gauges are numbers, whatever they are kept as")
+    func numbers() {
+        let registry = PrometheusRegistry()
+        registry.counter("c_total", help: "C.").increment(by: 3)
+        registry.floatingPointCounter("f_total", help: "F.").increment(by: 0.5)
+        registry.gauge("g", help: "G.").set(-2)
+        registry.floatingPointGauge("h", help: "H.").set(1.25)
+        let reading = registry.reading()
+        #expect(number(reading["c_total"].first) == 3)
+        #expect(number(reading["f_total"].first) == 0.5)
+        #expect(number(reading["g"].first) == -2)
+        #expect(number(reading["h"].first) == 1.25)
+        #expect(reading["nothing"].isEmpty)
+    }
+
+    @Test("Labels are as they were given, and their order does not matter")
+    func labels() {
+        let registry = PrometheusRegistry()
+        registry.gauge("g", help: "G.", labels: [("route", "a \"b\"\n\\"), ("empty", "")]).set(1)
+        registry.gauge("g", help: "G.", labels: [("route", "0"), ("empty", "")]).set(2)
+        #expect(
+            registry.reading()["g"].map(\.labels) == [
+                ["empty": "", "route": "0"], ["empty": "", "route": "a \"b\"\n\\"],
+            ])
+    }
+
+    @Test("A histogram comes with bounds in seconds and cumulative counts")
+    func histograms() throws {
+        let registry = PrometheusRegistry()
+        let handle = registry.histogram("took_seconds", help: "Time.")
+        for milliseconds: UInt64 in [1, 20, 20, 20_000] { handle.record(nanoseconds: milliseconds * 1_000_000) }
+        guard case .histogram(let histogram) = registry.reading()["took_seconds"].first?.value else {
+            Issue.record("no histogram")
+            return
+        }
+        #expect(histogram.bounds == [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10])
+        #expect(histogram.cumulative == [1, 1] + Array(repeating: 3, count: 12) + [4])
+        #expect(histogram.count == 4)
+        #expect(histogram.sum == 20.041)
+    }
+
+    @Test("A reading does not change, and what is looked up is looked up for it")
+    func moment() {
+        let registry = PrometheusRegistry()
+        let gauge = registry.gauge("g", help: "G.")
+        registry.onScrape { gauge.add(1) }
+        let before = registry.reading()
+        gauge.set(9)
+        #expect(number(before["g"].first) == 1)
+        #expect(number(registry.reading()["g"].first) == 10)
+    }
+}

@@ -1,0 +1,63 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomTelemetry
+
+@Suite("Pauses between attempts to export")
+struct ExportBackOffTests {
+    @Test("Pauses double from one second to thirty, and lie between half and all of that")
+    func doubling() {
+        let backOff = ExportBackOff()
+        let longest = (1...7).map { backOff.pause(afterAttempt: $0, retryAfter: nil, jitter: 1) }
+        #expect(longest == [1, 2, 4, 8, 16, 30, 30].map { .seconds($0) })
+        let shortest = (1...7).map { backOff.pause(afterAttempt: $0, retryAfter: nil, jitter: 0) }
+        #expect(shortest == [0.5, 1, 2, 4, 8, 15, 15].map { .seconds($0) })
+        #expect(backOff.pause(afterAttempt: 8, retryAfter: nil, jitter: 0) == nil)
+        #expect(backOff.pause(afterAttempt: 8, retryAfter: .zero, jitter: 0) == nil)
+    }
+
+    @Test("What a collector asks for is a lower bound, and has an upper one")
+    func askedFor() {
+        let backOff = ExportBackOff()
+        #expect(backOff.pause(afterAttempt: 1, retryAfter: .seconds(20), jitter: 1) == .seconds(20))
+        #expect(backOff.pause(afterAttempt: 5, retryAfter: .seconds(2), jitter: 1) == .seconds(16))
+        #expect(backOff.pause(afterAttempt: 1, retryAfter: .seconds(86_400), jitter: 1) == .seconds(60))
+    }
+
+    @Test(
+        "Retry-After is seconds or a time",
+        arguments: [
+            ("0", 0), ("120", 120), (" 7", 7), ("99999999999999999999", 4_294_967_295),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 17), ("Sun, 06 Nov 1994 08:49:00 GMT", 0),
+            ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Mon, 07 Nov 1994 08:49:20 GMT", 86_400),
+        ] as [(String, Int)])
+    func retryAfter(text: String, seconds: Int) {
+        #expect(RetryAfter.read(text, now: Timestamp(seconds: 784_111_760)) == .seconds(seconds))
+    }
+
+    @Test(
+        "Anything else in Retry-After is as good as none",
+        arguments: [
+            "", " ", "-1", "1.5", "soon", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 24:00:00 GMT",
+            "Sun, 6 Nov 1994 08:49:37 GMT", "Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Now 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 06 Nov 1994 08:4:37 GMT",
+        ])
+    func unreadable(text: String) {
+        #expect(RetryAfter.read(text, now: Timestamp(seconds: 0)) == nil)
+    }
+
+    @Test("Answers that are damaged reject nothing")
+    func damagedAnswers() {
+        #expect(OTLPResponse.rejectedSpans([]) == 0)
+        #expect(OTLPResponse.rejectedSpans([0x0a, 0x02, 0x08, 0x05]) == 5)
+        // Fields that are not known are passed over, whatever their type.
+        let unknown: [UInt8] = [0x10, 0x81, 0x01, 0x19, 1, 2, 3, 4, 5, 6, 7, 8, 0x25, 1, 2, 3, 4, 0x32, 0x01, 0xff]
+        #expect(OTLPResponse.rejectedSpans(unknown + [0x0a, 0x04, 0x12, 0x00, 0x08, 0x05]) == 5)
+        let damaged: [[UInt8]] = [
+            [0x0a], [0x0a, 0x05, 0x08], [0x0a, 0x01, 0x08], [0x0b, 0x00], [0xff], Array(repeating: 0xff, count: 20),
+            [0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01], [0x19, 0x00], [0x25, 0x00],
+            [0x0a, 0x0b, 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
+        ]
+        for answer in damaged { #expect(OTLPResponse.rejectedSpans(answer) == 0) }
+    }
+}

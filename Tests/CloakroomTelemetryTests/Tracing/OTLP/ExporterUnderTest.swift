@@ -1,0 +1,67 @@
+import CloakroomCore
+import TestSupport
+import Tracing
+
+@testable import CloakroomTelemetry
+
+/// An exporter, what it counts and what it logs.
+struct ExporterUnderTest: Sendable {
+    let exporter: OTLPSpanExporter
+    let dropped = CounterHandle()
+    let log = RecordedLog()
+
+    /// Batches of four, from a queue of eight, without much of a wait for anything.
+    static func plan(port: Int) -> OTLPPlan {
+        OTLPPlan(
+            endpoint: "http://127.0.0.1:\(port)/v1/traces", timeout: .seconds(20), queueLimit: 8, batchLimit: 4,
+            interval: .milliseconds(1))
+    }
+
+    init(
+        _ plan: OTLPPlan, backOff: ExportBackOff = ExportBackOff(first: .milliseconds(1), attempts: 1_000_000),
+        flushBound: Duration = .seconds(20), attributes: [TracingPlan.ResourceAttribute] = []
+    ) {
+        exporter = OTLPSpanExporter(
+            plan, resource: TraceResource(serviceName: "gateway", version: "1.2.3", attributes: attributes),
+            dropped: dropped, backOff: backOff, flushBound: flushBound)
+    }
+
+    /// Runs the exporter beside `body`, and stops it afterwards.
+    func run<R: Sendable>(_ body: @Sendable () async throws -> R) async throws -> R {
+        let running = Task { await exporter.run(logger: log.logger) }
+        do {
+            let result = try await body()
+            running.cancel()
+            await running.value
+            return result
+        } catch {
+            running.cancel()
+            await running.value
+            throw error
+        }
+    }
+
+    func export(_ names: String...) {
+        for name in names { exporter.export(Self.span(name)) }
+    }
+
+    /// Exports so many spans, which are named by their numbers.
+    func export(_ count: Int) {
+        for number in 0..<count { exporter.export(Self.span("\(number)")) }
+    }
+
+    static func span(_ name: String) -> FinishedSpan {
+        FinishedSpan(
+            name: name, kind: .internal,
+            context: TraceContext(traceID: Identifier128(high: 1, low: 2), spanID: 3, flags: 1), parentSpanID: nil,
+            startNanoseconds: 1, endNanoseconds: 2)
+    }
+}
+
+extension [OTLPReceiver.Batch] {
+    /// What the spans of all batches are called.
+    var names: [String] { flatMap { $0.spans.map(\.name) } }
+
+    /// How many spans are in each.
+    var sizes: [Int] { map(\.spans.count) }
+}

@@ -1,0 +1,206 @@
+import CloakroomCore
+import TestSupport
+import Testing
+
+@testable import CloakroomTelemetry
+
+@Suite("Delivery to a collector")
+struct OTLPDeliveryTests {
+    @Test("Requests are what OTLP asks for, and carry the fields that are configured")
+    func request() async throws {
+        try await OTLPReceiver.run { receiver in
+            var plan = ExporterUnderTest.plan(port: receiver.port)
+            plan.headers = [
+                .init(name: "X-Key", value: Secret("k3y")), .init(name: "content-type", value: Secret("text/plain")),
+            ]
+            let tested = ExporterUnderTest(plan)
+            tested.export("a")
+            let batch = try #require(try await tested.run { try await receiver.receives(requests: 1) }.first)
+            #expect(batch.path == "/v1/traces")
+            #expect(batch.headers["content-type"] == "application/x-protobuf")
+            #expect(batch.headers["user-agent"] == "cloakroom/1.2.3")
+            #expect(batch.headers["x-key"] == "k3y")
+            #expect(batch.headers["traceparent"] == nil)
+            #expect(batch.headers["transfer-encoding"] == nil)
+        }
+    }
+
+    @Test("A batch goes as soon as it is full, and holds no more than its limit")
+    func batches() async throws {
+        try await OTLPReceiver.run { receiver in
+            var plan = ExporterUnderTest.plan(port: receiver.port)
+            plan.interval = .seconds(3_600)
+            plan.queueLimit = 100
+            let tested = ExporterUnderTest(plan)
+            tested.export(10)
+            try await tested.run { () async throws in
+                let second = try await receiver.receives(requests: 2)
+                #expect(second.sizes == [4, 4])
+                tested.export("last", "but one")
+                let third = try await receiver.receives(requests: 3)
+                #expect(third.sizes == [4, 4, 4])
+            }
+            #expect(tested.dropped.value == 0)
+        }
+    }
+
+    @Test("A batch that is not full goes after its interval")
+    func interval() async throws {
+        try await OTLPReceiver.run { receiver in
+            let tested = ExporterUnderTest(ExporterUnderTest.plan(port: receiver.port))
+            try await tested.run { () async throws in
+                tested.export("a")
+                let first = try await receiver.receives(requests: 1)
+                #expect(first.names == ["a"])
+                tested.export("b")
+                let second = try await receiver.receives(requests: 2)
+                #expect(second.names == ["a", "b"])
+            }
+        }
+    }
+
+    @Test("A batch is sent again after each status that asks for it", arguments: [429, 502, 503, 504])
+    func retried(status: Int) async throws {
+        try await OTLPReceiver.run([.status(status), .status(status)]) { receiver in
+            let tested = ExporterUnderTest(ExporterUnderTest.plan(port: receiver.port))
+            tested.export("a", "b")
+            let batches = try await tested.run { try await receiver.receives(requests: 3) }
+            #expect(batches.map { $0.spans.map(\.name) } == [["a", "b"], ["a", "b"], ["a", "b"]])
+            #expect(tested.dropped.value == 0)
+            // Of the same thing again and again there is one line.
+            #expect(tested.log.lines("reason", "\(status)").count == 1)
+        }
+    }
+
+    @Test("A collector that says when to come back is not asked before")
+    func retryAfter() async throws {
+        try await OTLPReceiver.run([.status(503, retryAfter: "1")]) { receiver in
+            let tested = ExporterUnderTest(ExporterUnderTest.plan(port: receiver.port))
+            tested.export("a")
+            let times = try await tested.run { try await receiver.receives(requests: 2).map(\.time) }
+            #expect(times[1] - times[0] >= 0.99)
+        }
+    }
+
+    @Test(
+        "Any other status is final: the batch is dropped and counted",
+        arguments: [400, 401, 500, 301])
+    func refused(status: Int) async throws {
+        try await OTLPReceiver.run([.status(status)]) { receiver in
+            var plan = ExporterUnderTest.plan(port: receiver.port)
+            plan.headers = [.init(name: "Authorization", value: Secret("Bearer k3y"))]
+            let tested = ExporterUnderTest(plan)
+            tested.export("a", "b", "c")
+            try await tested.run { () async throws in
+                try await eventually("the batch is dropped") { tested.dropped.value == 3 }
+                tested.export("d")
+                let second = try await receiver.receives(requests: 2)
+                #expect(second.names == ["a", "b", "c", "d"])
+            }
+            #expect(tested.dropped.value == 3)
+            #expect(tested.log.lines("reason", "\(status)").map { $0["count"] } == ["3"])
+            #expect(!"\(tested.log.all)".contains("k3y"))
+        }
+    }
+
+    @Test("Spans that a collector rejects from a batch it accepts are counted")
+    func partialSuccess() async throws {
+        try await OTLPReceiver.run([.partial(rejected: 2), .partial(rejected: 99)]) { receiver in
+            let tested = ExporterUnderTest(ExporterUnderTest.plan(port: receiver.port))
+            try await tested.run { () async throws in
+                tested.export("a", "b", "c")
+                try await eventually("two are counted") { tested.dropped.value == 2 }
+                tested.export("d")
+                // No more than there were, whatever the collector says.
+                try await eventually("one is counted") { tested.dropped.value == 3 }
+            }
+            #expect(try receiver.batches.names == ["a", "b", "c", "d"])
+        }
+    }
+
+    @Test("A collector that does not answer in time is asked again; one that accepted and then drips has accepted")
+    func slow() async throws {
+        try await OTLPReceiver.run([.whenReleased, .drips]) { receiver in
+            var plan = ExporterUnderTest.plan(port: receiver.port)
+            plan.timeout = .milliseconds(500)
+            let tested = ExporterUnderTest(plan)
+            tested.export("a")
+            try await tested.run { () async throws in
+                let third = try await receiver.receives(requests: 3)
+                #expect(third.names == ["a", "a", "a"])
+            }
+            #expect(tested.dropped.value == 0)
+            #expect(tested.log.lines("reason", "timeout").count == 1)
+        }
+    }
+
+    @Test("While a collector hangs no export waits, the queue stays within its bound, and drops are counted one by one")
+    func hanging() async throws {
+        try await OTLPReceiver.run([.whenReleased]) { receiver in
+            let tested = ExporterUnderTest(ExporterUnderTest.plan(port: receiver.port))
+            try await tested.run { () async throws in
+                tested.export(4)
+                _ = try await receiver.receives(requests: 1)
+                // The collector answers nothing before it is released, so what comes back here has not waited for it.
+                tested.export(20_000)
+                #expect(tested.exporter.waitingCount == 8)
+                #expect(tested.dropped.value == 19_992)
+                try receiver.release()
+                let batches = try await receiver.receives(requests: 3)
+                #expect(batches.names == (0..<4).map { "\($0)" } + (0..<8).map { "\($0)" })
+                tested.export("afterwards")
+                let fourth = try await receiver.receives(requests: 4)
+                #expect(fourth.names.last == "afterwards")
+            }
+            #expect(tested.dropped.value == 19_992)
+            #expect(tested.exporter.waitingCount == 0)
+        }
+    }
+
+    @Test("A collector that is away gets everything that had room once it is back")
+    func away() async throws {
+        let port = try await OTLPReceiver.run { $0.port }
+        let tested = ExporterUnderTest(ExporterUnderTest.plan(port: port))
+        try await tested.run { () async throws in
+            tested.export(4)
+            try await eventually("the first batch is under way") { tested.exporter.waitingCount == 0 }
+            tested.export(10)
+            try await eventually("it is told once") { tested.log.lines("reason", "connection").count == 1 }
+            #expect(tested.exporter.waitingCount == 8)
+            #expect(tested.dropped.value == 2)
+            try await OTLPReceiver.run(port: port) { receiver in
+                let third = try await receiver.receives(requests: 3)
+                #expect(third.names.count == 12)
+            }
+        }
+        #expect(tested.dropped.value == 2)
+    }
+
+    @Test("A batch is given up after so many attempts")
+    func attempts() async throws {
+        try await OTLPReceiver.run([.status(503), .status(503), .status(503)]) { receiver in
+            let tested = ExporterUnderTest(
+                ExporterUnderTest.plan(port: receiver.port),
+                backOff: ExportBackOff(first: .milliseconds(1), attempts: 3))
+            try await tested.run { () async throws in
+                tested.export("a", "b")
+                try await eventually("it is given up") { tested.dropped.value == 2 }
+                tested.export("c")
+                let fourth = try await receiver.receives(requests: 4)
+                #expect(fourth.names == ["a", "b", "a", "b", "a", "b", "c"])
+            }
+        }
+    }
+
+    @Test("An endpoint that is no URL loses spans and says so")
+    func badEndpoint() async throws {
+        var plan = ExporterUnderTest.plan(port: 0)
+        plan.endpoint = "collector"
+        let tested = ExporterUnderTest(plan)
+        try await tested.run { () async throws in
+            tested.export("a")
+            try await eventually("it is dropped") { tested.dropped.value == 1 }
+        }
+        #expect(tested.log.lines("reason", "configuration").count == 1)
+    }
+}

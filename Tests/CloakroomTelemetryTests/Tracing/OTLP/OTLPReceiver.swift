@@ -1,0 +1,203 @@
+import Foundation
+import Synchronization
+import TestSupport
+
+/// A collector in a process of its own, which decodes what it is sent with OpenTelemetry's published protobuf classes.
+final class OTLPReceiver: Sendable {
+    /// What the n-th request is told; 200 after the last.
+    enum Answer {
+        case status(Int, retryAfter: String? = nil)
+        /// 200, with so many spans rejected.
+        case partial(rejected: Int)
+        /// 200, once ``release()`` was called.
+        case whenReleased
+        /// 200 and the beginning of a body that never ends.
+        case drips
+
+        fileprivate var json: [String: Any] {
+            switch self {
+            case .status(let status, let retryAfter): ["status": status, "retry_after": retryAfter ?? ""]
+            case .partial(let rejected): ["status": 200, "rejected": rejected]
+            case .whenReleased: ["status": 200, "waits": true]
+            case .drips: ["status": 200, "drips": true]
+            }
+        }
+    }
+
+    /// One request, as it was decoded.
+    struct Batch: Decodable, Sendable {
+        /// Seconds, by a clock that never goes back.
+        let time: Double
+        let path: String
+        /// By their names in lower case.
+        let headers: [String: String]
+        let resource: [String: String]
+        let scope: String
+        let spans: [Span]
+    }
+
+    struct Span: Decodable, Sendable, Equatable {
+        let name: String
+        let kind: String
+        let traceID: String
+        let spanID: String
+        let parentID: String
+        let traceState: String
+        let flags: Int
+        let start: UInt64
+        let end: UInt64
+        /// Each value with its protobuf type.
+        let attributes: [String: String]
+        let status: String
+        let events: [String]
+        let links: [String]
+        let dropped: [Int]
+    }
+
+    private struct Beginning: Decodable { let port: Int }
+
+    let port: Int
+    private let process: Process
+    private let input: Pipe
+    private let output: Lines
+
+    private final class Lines: Sendable {
+        private let bytes = Mutex<[UInt8]>([])
+
+        func append(_ data: Data) { bytes.withLock { $0.append(contentsOf: data) } }
+
+        var all: [Data] {
+            let bytes = bytes.withLock { $0 }
+            guard let end = bytes.lastIndex(of: UInt8(ascii: "\n")) else { return [] }
+            return bytes[..<end].split(separator: UInt8(ascii: "\n")).map { Data($0) }
+        }
+    }
+
+    private init(_ answers: [Answer], port: Int) async throws {
+        let json = try JSONSerialization.data(withJSONObject: answers.map(\.json))
+        let (process, input, pipe, output) = (Process(), Pipe(), Pipe(), Lines())
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = ["python3", "-c", Self.script, "\(port)", String(decoding: json, as: UTF8.self)]
+        process.standardInput = input
+        process.standardOutput = pipe
+        pipe.fileHandleForReading.readabilityHandler = { handle in
+            let data = handle.availableData
+            if data.isEmpty { handle.readabilityHandler = nil } else { output.append(data) }
+        }
+        try process.run()
+        (self.process, self.input, self.output) = (process, input, output)
+        try await eventually("the receiver listens; is PyPI's opentelemetry-proto there?") { !output.all.isEmpty }
+        self.port = try JSONDecoder().decode(Beginning.self, from: output.all.first ?? Data()).port
+    }
+
+    /// Runs a receiver for as long as `body` takes.
+    static func run<R>(
+        _ answers: [Answer] = [], port: Int = 0, _ body: (OTLPReceiver) async throws -> R
+    ) async throws -> R {
+        let receiver = try await OTLPReceiver(answers, port: port)
+        defer { receiver.stop() }
+        return try await body(receiver)
+    }
+
+    private func stop() {
+        process.terminate()
+        process.waitUntilExit()
+    }
+
+    /// Lets one request go that waits.
+    func release() throws {
+        try input.fileHandleForWriting.write(contentsOf: Data("\n".utf8))
+    }
+
+    /// What has come so far.
+    var batches: [Batch] {
+        get throws { try output.all.dropFirst().map { try JSONDecoder().decode(Batch.self, from: $0) } }
+    }
+
+    /// Waits until so many requests have come.
+    func receives(requests count: Int) async throws -> [Batch] {
+        try await eventually("\(count) requests") { try self.batches.count >= count }
+        return try batches
+    }
+
+    private static let script = """
+        import json, signal, sys, threading, time
+        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
+        from opentelemetry.proto.trace.v1 import trace_pb2 as trace
+
+        signal.alarm(300)
+        answers = json.loads(sys.argv[2])
+        lock = threading.Lock()
+
+        def value(any):
+            kind = any.WhichOneof("value")
+            if kind == "array_value":
+                return "[" + ", ".join(value(one) for one in any.array_value.values) + "]"
+            if kind is None:
+                return "nothing"
+            return kind.removesuffix("_value") + " " + str(getattr(any, kind))
+
+        def attributes(pairs):
+            names = [pair.key for pair in pairs]
+            assert len(names) == len(set(names)), names
+            return {pair.key: value(pair.value) for pair in pairs}
+
+        def span(s):
+            return {
+                "name": s.name, "kind": trace.Span.SpanKind.Name(s.kind).removeprefix("SPAN_KIND_").lower(),
+                "traceID": s.trace_id.hex(), "spanID": s.span_id.hex(), "parentID": s.parent_span_id.hex(),
+                "traceState": s.trace_state, "flags": s.flags,
+                "start": s.start_time_unix_nano, "end": s.end_time_unix_nano,
+                "attributes": attributes(s.attributes),
+                "status": trace.Status.StatusCode.Name(s.status.code).removeprefix("STATUS_CODE_").lower()
+                    + s.status.message,
+                "events": [f"{e.name} {e.time_unix_nano} {attributes(e.attributes)}" for e in s.events],
+                "links": [f"{l.trace_id.hex()}-{l.span_id.hex()}-{l.flags}" for l in s.links],
+                "dropped": [s.dropped_attributes_count, s.dropped_events_count, s.dropped_links_count],
+            }
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                request = service.ExportTraceServiceRequest()
+                request.ParseFromString(self.rfile.read(int(self.headers["Content-Length"])))
+                [resource] = request.resource_spans
+                [scope] = resource.scope_spans
+                with lock:
+                    answer = answers.pop(0) if answers else {"status": 200}
+                    print(json.dumps({
+                        "time": time.monotonic(), "path": self.path,
+                        "headers": {name.lower(): text for name, text in self.headers.items()},
+                        "resource": attributes(resource.resource.attributes),
+                        "scope": scope.scope.name + " " + scope.scope.version,
+                        "spans": [span(s) for s in scope.spans],
+                    }), flush=True)
+                if answer.get("waits"):
+                    sys.stdin.readline()
+                response = service.ExportTraceServiceResponse()
+                if answer.get("rejected"):
+                    response.partial_success.error_message = "some are too old"
+                    response.partial_success.rejected_spans = answer["rejected"]
+                body = response.SerializeToString()
+                self.send_response(answer["status"])
+                self.send_header("Content-Type", "application/x-protobuf")
+                if answer.get("retry_after"):
+                    self.send_header("Retry-After", answer["retry_after"])
+                self.send_header("Content-Length", str(100 if answer.get("drips") else len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+                if answer.get("drips"):
+                    self.wfile.flush()
+                    threading.Event().wait()
+
+            def log_message(self, *arguments):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
+        server.daemon_threads = True
+        print(json.dumps({"port": server.server_address[1]}), flush=True)
+        server.serve_forever()
+        """
+}

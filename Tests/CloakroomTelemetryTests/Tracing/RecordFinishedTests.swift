@@ -1,0 +1,46 @@
+import Synchronization
+import Testing
+import Tracing
+
+@testable import CloakroomTelemetry
+
+@Suite("Spans of what is over already")
+struct RecordFinishedTests {
+    private final class Collector: SpanExporter {
+        private let spans = Mutex<[FinishedSpan]>([])
+
+        func export(_ span: FinishedSpan) { spans.withLock { $0.append(span) } }
+
+        var finished: [FinishedSpan] { spans.withLock { $0 } }
+    }
+
+    private let collector = Collector()
+
+    @Test("It is a child of the current trace, with the times that were measured")
+    func child() throws {
+        let tracer = W3CTracer(sampler: .alwaysOn, exporter: collector)
+        let context = tracer.withSpan("outer") { outer in
+            (tracer as any Tracer).recordFinished(
+                "read", kind: .client, start: 1_000, end: 3_000, attributes: ["a": 1], isError: true)
+            return outer.context
+        }
+        let span = try #require(collector.finished.first)
+        #expect(span.name == "read")
+        #expect(span.kind == .client)
+        #expect(span.parentSpanID == context.traceContext?.spanID)
+        #expect(span.context.traceID == context.traceContext?.traceID)
+        #expect((span.startNanoseconds, span.endNanoseconds) == (1_000, 3_000))
+        #expect(span.attributes.get("a") == .int64(1))
+        #expect(span.status?.code == .error)
+    }
+
+    @Test("Without a current trace that is sampled there is none")
+    func none() {
+        let always = W3CTracer(sampler: .alwaysOn, exporter: collector)
+        always.recordFinished("read", kind: .client, start: 1, end: 2)
+        W3CTracer(sampler: .alwaysOff, exporter: collector).withSpan("outer") { _ in
+            always.recordFinished("read", kind: .client, start: 1, end: 2)
+        }
+        #expect(collector.finished.isEmpty)
+    }
+}

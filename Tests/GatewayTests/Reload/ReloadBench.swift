@@ -1,0 +1,92 @@
+import CloakroomConfig
+import CloakroomCore
+import Foundation
+import Synchronization
+
+@testable import cloakroom
+
+/// A configuration in a folder of its own, and what would put another one to use, driven by hand: no signal, no time.
+struct ReloadBench: ~Copyable {
+    let folder: TemporaryFolder
+    let state: ReloadState
+    let gateway = PretendedGateway()
+    private(set) var reloader: Reloader
+
+    init(_ yaml: String = yaml(), files: [String: String] = [:], checks: [String] = []) throws {
+        let folder = try TemporaryFolder()
+        for (name, text) in files { try folder.write(text, to: name) }
+        try folder.write(yaml, to: "cloakroom.yaml")
+        let sources = ConfigSources(file: folder.path(of: "cloakroom.yaml"))
+        let running = try ReadConfig.read(sources)
+        let state = ReloadState(sources, running: running, now: Timestamp(milliseconds: 1))
+        let gateway = gateway
+        self.folder = folder
+        self.state = state
+        reloader = Reloader(
+            sources: sources, state: state, check: { _ in checks }, now: { Timestamp(milliseconds: 2) },
+            apply: { try gateway.apply($0) }, onOutcome: { gateway.note($0) }, running: running)
+    }
+
+    mutating func handle(_ trigger: ReloadTrigger) async {
+        await reloader.handle(trigger)
+    }
+
+    func write(_ text: String, to name: String = "cloakroom.yaml") throws { try folder.write(text, to: name) }
+
+    /// The outcomes so far: for each, what is wrong, without the path of the folder.
+    var outcomes: [[String]] {
+        gateway.outcomes.map { outcome in
+            outcome.problems.map { $0.replacing(folder.url.path + "/", with: "") }
+        }
+    }
+
+    /// A configuration whose route is on its line 7.
+    static func yaml(path: String = "/episodes", token: String = "value: demo") -> String {
+        """
+        listeners: [{ address: "127.0.0.1:0" }]
+        upstreams:
+          api: { targets: ["http://127.0.0.1:9000"], apiToken: { \(token) } }
+        session:
+          cookie: { secure: false }
+        routes:
+          - { name: episodes, methods: [GET], path: \(path), requiresAuthorization: false }
+
+        """
+    }
+}
+
+/// Takes plans over as a gateway would, and remembers what it was told.
+final class PretendedGateway: Sendable {
+    struct Refusal: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    private struct State {
+        var plans: [GatewayPlan] = []
+        var outcomes: [ReloadOutcome] = []
+        var refusal: Refusal?
+    }
+
+    private let state = Mutex(State())
+
+    /// The plans put to use.
+    var plans: [GatewayPlan] { state.withLock { $0.plans } }
+
+    var outcomes: [ReloadOutcome] { state.withLock { $0.outcomes } }
+
+    /// From here on every plan is refused for this reason; `nil` for none.
+    func refuse(_ reason: String?) {
+        state.withLock { $0.refusal = reason.map(Refusal.init) }
+    }
+
+    func apply(_ plan: GatewayPlan) throws {
+        try state.withLock { state in
+            if let refusal = state.refusal { throw refusal }
+            state.plans.append(plan)
+        }
+    }
+
+    func note(_ outcome: ReloadOutcome) {
+        state.withLock { $0.outcomes.append(outcome) }
+    }
+}

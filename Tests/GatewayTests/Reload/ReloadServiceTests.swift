@@ -1,0 +1,201 @@
+import CloakroomConfig
+import CloakroomCore
+import Foundation
+import Testing
+
+@testable import cloakroom
+
+/// What becomes of a running configuration when its files change.
+@Suite("Reload", .timeLimit(.minutes(1)))
+struct ReloadServiceTests {
+    private func paths(_ bench: borrowing ReloadBench) -> [String] {
+        bench.gateway.plans.map { $0.routes[0].pattern.description }
+    }
+
+    @Test("A file that has not changed is left alone by a look, and put to use again by a signal")
+    func unchanged() async throws {
+        var bench = try ReloadBench()
+        await bench.handle(.look)
+        #expect(bench.outcomes == [])
+        #expect(bench.state.status.lastReload == nil)
+        await bench.handle(.signal)
+        #expect(bench.outcomes == [[]])
+        #expect(paths(bench) == ["/episodes"])
+        // Written anew with what it held.
+        try bench.write(ReloadBench.yaml())
+        await bench.handle(.look)
+        #expect(bench.outcomes == [[]])
+    }
+
+    @Test("A file that has changed is put to use once, and the status says so")
+    func changed() async throws {
+        var bench = try ReloadBench()
+        let before = bench.state.status
+        #expect(before.hash.count == 12)
+        #expect(before.loadedAt == Timestamp(milliseconds: 1))
+        try bench.write(ReloadBench.yaml(path: "/films") + "reload: { watch: false, interval: 1s }\n")
+        await bench.handle(.look)
+        await bench.handle(.look)
+        #expect(paths(bench) == ["/films"])
+        #expect(bench.gateway.outcomes.map(\.isSuccess) == [true])
+        let after = bench.state.status
+        #expect(after.hash != before.hash)
+        #expect(bench.gateway.outcomes.map(\.hash) == [after.hash])
+        #expect(after.loadedAt == Timestamp(milliseconds: 2))
+        #expect(after.lastReload == ConfigStatus.Reload(time: Timestamp(milliseconds: 2)))
+        #expect(bench.state.plan == ReloadPlan(isWatching: false, interval: .seconds(1)))
+    }
+
+    @Test("A broken file keeps the old configuration and says where the mistake is: once, but to every signal")
+    func broken() async throws {
+        var bench = try ReloadBench()
+        let before = bench.state.status
+        try bench.write(ReloadBench.yaml().replacing("GET", with: "get"))
+        for _ in 0..<3 { await bench.handle(.look) }
+        let mistake = "cloakroom.yaml:7:32: routes.0.methods.0: \"get\" is not upper case (write GET)"
+        #expect(bench.outcomes == [[mistake]])
+        await bench.handle(.signal)
+        await bench.handle(.signal)
+        #expect(bench.outcomes == [[mistake], [mistake], [mistake]])
+        #expect(paths(bench) == [])
+        let status = bench.state.status
+        #expect(status.hash == before.hash)
+        #expect(status.loadedAt == before.loadedAt)
+        #expect(status.lastReload?.problems.count == 1)
+
+        try bench.write(ReloadBench.yaml().replacing("GET", with: "geT"))
+        await bench.handle(.look)
+        #expect(bench.outcomes.count == 4)
+        // Back to what is in effect: the failure is over.
+        try bench.write(ReloadBench.yaml())
+        await bench.handle(.look)
+        #expect(bench.outcomes.last == [])
+        #expect(bench.state.status.lastReload?.problems == [])
+    }
+
+    @Test("A file that is half written is a failure, and a success at the next look")
+    func halfWritten() async throws {
+        var bench = try ReloadBench()
+        let yaml = ReloadBench.yaml(path: "/films")
+        try bench.write(String(yaml.prefix(90)))
+        await bench.handle(.look)
+        #expect(bench.gateway.outcomes.map(\.isSuccess) == [false])
+        try bench.write(yaml)
+        await bench.handle(.look)
+        #expect(bench.gateway.outcomes.map(\.isSuccess) == [false, true])
+        #expect(paths(bench) == ["/films"])
+    }
+
+    @Test("A file that has gone is said to be so, once")
+    func vanished() async throws {
+        var bench = try ReloadBench()
+        let path = bench.folder.path(of: "cloakroom.yaml")
+        try FileManager.default.removeItem(atPath: path)
+        await bench.handle(.look)
+        await bench.handle(.look)
+        #expect(bench.outcomes.count == 1)
+        #expect(bench.outcomes[0].count == 1)
+        #expect(bench.gateway.outcomes[0].problems[0].hasPrefix("\(path): there is no file"))
+        #expect(paths(bench) == [])
+    }
+
+    @Test("A change that takes a restart is refused as a whole, key by key")
+    func restart() async throws {
+        var bench = try ReloadBench()
+        try bench.write(
+            ReloadBench.yaml(path: "/films").replacing("cookie:", with: "idleTimeout: 1m\n  cookie:")
+                + "eventLoops: 1\n")
+        await bench.handle(.look)
+        #expect(paths(bench) == [])
+        #expect(bench.outcomes.count == 1)
+        #expect(
+            bench.outcomes[0].map { $0.prefix { $0 != "(" } } == [
+                "cloakroom.yaml:5:16: session.idleTimeout: cannot change while the gateway runs ",
+                "cloakroom.yaml:9:13: eventLoops: cannot change while the gateway runs ",
+            ])
+        #expect(bench.outcomes[0].allSatisfy { $0.contains("restart the gateway") })
+    }
+
+    @Test("What the gateway cannot put to use stays out, and is tried again until it can")
+    func refused() async throws {
+        var bench = try ReloadBench()
+        bench.gateway.refuse("/nowhere/tls.crt cannot be read")
+        try bench.write(ReloadBench.yaml(path: "/films"))
+        await bench.handle(.look)
+        await bench.handle(.look)
+        #expect(bench.outcomes == [["/nowhere/tls.crt cannot be read"]])
+        bench.gateway.refuse(nil)
+        await bench.handle(.look)
+        await bench.handle(.look)
+        #expect(bench.outcomes == [["/nowhere/tls.crt cannot be read"], []])
+        #expect(paths(bench) == ["/films"])
+    }
+
+    @Test("What only trying tells is tried before anything is put to use")
+    func checked() async throws {
+        var bench = try ReloadBench(checks: ["TLS with upstream api: no good"])
+        await bench.handle(.signal)
+        #expect(bench.outcomes == [["TLS with upstream api: no good"]])
+        #expect(paths(bench) == [])
+    }
+
+    @Test("A secret that changes in its file is a change, also where a link is swapped as Kubernetes does")
+    func secretFiles() async throws {
+        let yaml = ReloadBench.yaml(token: "valueFile: mounted/token")
+        let folder = try TemporaryFolder()
+        let files = FileManager.default
+        for (name, token) in [("one", "first"), ("two", "second")] {
+            try files.createDirectory(atPath: folder.path(of: name), withIntermediateDirectories: true)
+            try folder.write(token + "\n", to: name + "/token")
+        }
+        func link(_ name: String) throws {
+            let new = folder.path(of: "..new")
+            try files.createSymbolicLink(atPath: new, withDestinationPath: name)
+            guard rename(new, folder.path(of: "..data")) == 0 else { throw CocoaError(.fileWriteUnknown) }
+        }
+        try link("one")
+        var bench = try ReloadBench(
+            yaml.replacing("mounted/token", with: folder.path(of: "..data") + "/token"))
+        await bench.handle(.look)
+        #expect(bench.outcomes == [])
+        try link("two")
+        await bench.handle(.look)
+        await bench.handle(.look)
+        #expect(bench.outcomes == [[]])
+        #expect(bench.gateway.plans.map { $0.upstreams[0].apiToken?.value } == [Secret("second")])
+        // A file that comes to be where it was missed is found without the configuration changing.
+        try bench.write(ReloadBench.yaml(token: "valueFile: later"))
+        await bench.handle(.look)
+        #expect(bench.gateway.outcomes.last?.isSuccess == false)
+        try bench.write("third\n", to: "later")
+        await bench.handle(.look)
+        #expect(bench.gateway.outcomes.last?.isSuccess == true)
+        #expect(!bench.outcomes.description.contains("third"))
+        #expect(bench.gateway.plans.last?.upstreams[0].apiToken?.value == Secret("third"))
+    }
+
+    @Test("Triggers are answered one after the other, in their order")
+    func serialized() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write(ReloadBench.yaml(), to: "cloakroom.yaml")
+        let sources = ConfigSources(file: folder.path(of: "cloakroom.yaml"))
+        let running = try ReadConfig.read(sources)
+        let (triggers, trigger) = AsyncStream<ReloadTrigger>.makeStream()
+        let gateway = PretendedGateway()
+        let service = ReloadService(
+            sources: sources, running: running,
+            state: ReloadState(sources, running: running, now: Timestamp(milliseconds: 1)), triggers: triggers,
+            now: { Timestamp(milliseconds: 2) },
+            apply: { plan in
+                // An attempt that takes its time; the next one waits for its end.
+                for _ in 0..<100 { await Task.yield() }
+                #expect(gateway.plans.count == gateway.outcomes.count)
+                try gateway.apply(plan)
+            }, onOutcome: { gateway.note($0) })
+        for next in [ReloadTrigger.signal, .look, .signal, .signal] { trigger.yield(next) }
+        trigger.finish()
+        await service.run()
+        #expect(gateway.outcomes.map(\.trigger) == [.signal, .signal, .signal])
+        #expect(gateway.plans.count == 3)
+    }
+}

@@ -1,0 +1,104 @@
+import Testing
+
+/// The status page as a browser shows it, on a desk and in a hand, by day and by night.
+@Suite("Status page in a browser")
+struct StatusPageTests {
+    @Test("A demo with traffic shows it, in every size and scheme, without a complaint of the browser's")
+    func demo() async throws {
+        try await RunningDemo.running { demo in
+            let curl = try Curl()
+            for _ in 0..<20 { _ = try await curl("\(demo.clear)/episodes") }
+            for _ in 0..<3 { _ = try await curl("\(demo.clear)/videos/1") }
+            let looks = try await Self.looks(at: demo.admin, waitingFor: "episodes")
+            for (name, look) in looks {
+                #expect(look.title == "Ready · Cloakroom", "\(name)")
+                for fact in [
+                    "Ready", "episodes", "video", "api", "Closed", "localhost", "memory", "None since the start",
+                ] {
+                    #expect(look.text.contains(fact), "\(name): \(fact)")
+                }
+                #expect(!look.text.contains("Problem"), "\(name)")
+            }
+        }
+    }
+
+    @Test("A gateway in trouble says what it is, in every size and scheme")
+    func trouble() async throws {
+        try await TroubledAdmin.running { address in
+            let looks = try await Self.looks(at: address, waitingFor: "Not ready")
+            for (name, look) in looks {
+                #expect(look.title == "Not ready · Cloakroom", "\(name)")
+                for fact in [
+                    "the valkey store cannot be reached", "The upstream “videos” cannot be reached.", "Open",
+                    "Half open", "connection refused", "<script>alert(1)</script>", "Expired", "In 5 days",
+                    "there is no upstream “vidoes”", ">\u{202F}10\u{202F}s", "Refused", "Down", "1\u{202F}284",
+                ] {
+                    #expect(look.text.contains(fact), "\(name): \(fact)")
+                }
+            }
+        }
+    }
+
+    @Test("Every table can be scrolled by keyboard where it is wider than the screen, and has a caption and heads")
+    func accessibility() async throws {
+        try await TroubledAdmin.running { address in
+            let run = try await BrowserSession().run([
+                .size(width: 360, height: 780), .open(address + "/"), .waitForText("Not ready"),
+                .evaluate(Self.flaws), .look("page"),
+            ])
+            #expect(run.values == [""])
+            #expect(run.looks["page"].map { $0.scrollWidth <= $0.clientWidth } == true)
+        }
+    }
+
+    /// What is wrong with the page's structure, line by line.
+    private static let flaws = """
+        const flaws = [];
+        const each = (selector, isRight, flaw) => document.querySelectorAll(selector).forEach(element => {
+            if (!isRight(element)) flaws.push(flaw + ': ' + element.outerHTML.slice(0, 80));
+        });
+        each('table', table => table.caption && table.caption.textContent.trim(), 'no caption');
+        each('thead th', cell => cell.scope === 'col', 'no scope');
+        each('tbody th', cell => cell.scope === 'row', 'no scope');
+        each('tbody tr', row => row.cells.length === row.closest('table').tHead.rows[0].cells.length, 'ragged');
+        each('.scroll', box => box.scrollWidth <= box.clientWidth || box.tabIndex === 0, 'not to be scrolled');
+        each('.scroll', box => document.getElementById(box.getAttribute('aria-labelledby')), 'no label');
+        each('a[href^="#"]', link => document.querySelector(link.getAttribute('href')), 'leads nowhere');
+        each('section', section => section.querySelector('h2'), 'no heading');
+        const ids = [...document.querySelectorAll('[id]')].map(element => element.id);
+        if (new Set(ids).size !== ids.length) flaws.push('an id twice');
+        if (document.querySelectorAll('h1').length !== 1) flaws.push('not one h1');
+        if (document.querySelectorAll('main').length !== 1) flaws.push('not one main');
+        if (document.documentElement.lang !== 'en') flaws.push('no language');
+        return flaws.join('\\n');
+        """
+
+    /// Looks at the page in every size and scheme, and checks what holds for each of them.
+    private static func looks(at address: String, waitingFor text: String) async throws -> [String: BrowserRun.Look] {
+        let sizes = [(width: 1280, height: 900), (width: 390, height: 844)]
+        var steps: [BrowserStep] = []
+        for size in sizes {
+            for scheme in BrowserStep.Scheme.allCases {
+                steps += [
+                    .size(width: size.width, height: size.height), .scheme(scheme), .open(address + "/"),
+                    .waitForText(text), .look("\(size.width) \(scheme)"),
+                ]
+            }
+        }
+        let run = try await BrowserSession().run(steps)
+        #expect(run.console.isEmpty)
+        #expect(run.looks.count == 4)
+        for (name, look) in run.looks {
+            #expect(look.scrollWidth <= look.clientWidth, "\(name)")
+            #expect(look.beyondRightEdge == [], "\(name)")
+            #expect(look.scripts == 0, "\(name)")
+            #expect(look.lowestContrast >= 4.5, "\(name): \(look.lowestContrastText)")
+            #expect(look.cookies == [], "\(name)")
+        }
+        for size in sizes {
+            let backgrounds = BrowserStep.Scheme.allCases.map { run.looks["\(size.width) \($0)"]?.background }
+            #expect(Set(backgrounds).count == 2)
+        }
+        return run.looks
+    }
+}

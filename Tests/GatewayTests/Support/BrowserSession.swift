@@ -1,0 +1,65 @@
+import Foundation
+
+/// A real Chromium without a window, driven by Selenium: a profile of its own, gone when the steps are done.
+struct BrowserSession {
+    /// Whether it takes every certificate, as that of the demo.
+    var acceptsAnyCertificate = false
+    /// Seconds that one step may take, loading and waiting included.
+    var stepLimit = 20
+    /// Seconds that all of it may take.
+    var wholeLimit = 90
+
+    /// Does one step after the other.
+    /// - Throws: ``Failed`` with the first step that cannot be done.
+    func run(_ steps: [BrowserStep]) async throws -> BrowserRun {
+        let folder = try TemporaryFolder()
+        let script = Script(
+            browser: try Executables.onPath("chromium", package: "chromium").path,
+            driver: try Executables.onPath("chromedriver", package: "chromium-driver").path,
+            profile: folder.path(of: "profile"), acceptsAnyCertificate: acceptsAnyCertificate, limit: stepLimit,
+            wholeLimit: wholeLimit, steps: steps)
+        try folder.write(String(decoding: try JSONEncoder().encode(script), as: UTF8.self), to: "script.json")
+        let driver = Executables.packageFolder.appending(path: "Tests/GatewayTests/Support/browser.py").path
+        let arguments = [driver, folder.path(of: "script.json")]
+        // It ends by itself in time; killing it would leave the browser behind.
+        let limit = Duration.seconds(wholeLimit + 30)
+        return try await ChildProgram.running(try await Self.interpreter(), arguments) { program in
+            let ending = try await program.ending(within: limit)
+            guard ending == .init(status: 0) else { throw Failed(description: program.output + program.errors) }
+            let output = Data(program.output.utf8)
+            if let error = try JSONDecoder().decode(Outcome.self, from: output).error {
+                throw Failed(description: error)
+            }
+            return try JSONDecoder().decode(BrowserRun.self, from: output)
+        }
+    }
+
+    private struct Script: Encodable {
+        let browser: String
+        let driver: String
+        let profile: String
+        let acceptsAnyCertificate: Bool
+        let limit: Int
+        let wholeLimit: Int
+        let steps: [BrowserStep]
+    }
+
+    private struct Outcome: Decodable {
+        let error: String?
+    }
+
+    struct Failed: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// Python from wherever; a system's own has the system's packages.
+    private static func interpreter() async throws -> URL {
+        let own = try? Executables.onPath("python3", package: "python3")
+        for candidate in [own, URL(fileURLWithPath: "/usr/bin/python3")].compactMap({ $0 }) {
+            guard FileManager.default.isExecutableFile(atPath: candidate.path) else { continue }
+            let result = try await ChildProgram.run(candidate, ["-c", "import selenium"])
+            if result.ending.status == 0 { return candidate }
+        }
+        throw Executables.NotFound(description: "no python3 knows selenium: pip install selenium")
+    }
+}

@@ -1,0 +1,76 @@
+import Foundation
+
+/// One thing that a browser is told to do. Selectors are CSS; what has to be there first is waited for.
+enum BrowserStep: Encodable {
+    /// The viewport, in CSS pixels.
+    case size(width: Int, height: Int)
+    /// What `prefers-color-scheme` says.
+    case scheme(Scheme)
+    /// Goes to an address and waits until the page is loaded.
+    case open(String)
+    case click(String)
+    /// Replaces what stands in a field.
+    case type(String, into: String)
+    /// Presses a key where the focus is: `enter`, `tab`, `escape`.
+    case press(String)
+    case waitForText(String)
+    /// Waits until an element is shown.
+    case waitFor(String)
+    /// Waits until no such element is shown any more.
+    case waitUntilGone(String)
+    /// Runs the body of a function; what it returns, a text, is in ``BrowserRun/values``.
+    case evaluate(String)
+    case deleteCookies
+    /// Notes what the page looks like now, under a name of ``BrowserRun/looks``.
+    case look(String)
+    /// Writes a PNG of the viewport or of the whole page.
+    case screenshot(path: String, isWhole: Bool = false)
+
+    enum Scheme: String, Encodable, CaseIterable {
+        case light, dark
+    }
+
+    private struct Key: CodingKey {
+        let stringValue: String
+        var intValue: Int? { nil }
+
+        init(_ name: String) { stringValue = name }
+        init?(stringValue: String) { self.init(stringValue) }
+        init?(intValue: Int) { nil }
+    }
+
+    private struct Size: Encodable {
+        let width: Int
+        let height: Int
+    }
+
+    private struct Typing: Encodable {
+        let text: String
+        let into: String
+    }
+
+    private struct Shot: Encodable {
+        let path: String
+        let isWhole: Bool
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var step = encoder.container(keyedBy: Key.self)
+        switch self {
+        case .size(let width, let height): try step.encode(Size(width: width, height: height), forKey: Key("size"))
+        case .scheme(let scheme): try step.encode(scheme, forKey: Key("scheme"))
+        case .open(let address): try step.encode(address, forKey: Key("open"))
+        case .click(let selector): try step.encode(selector, forKey: Key("click"))
+        case .type(let text, let field): try step.encode(Typing(text: text, into: field), forKey: Key("type"))
+        case .press(let key): try step.encode(key, forKey: Key("press"))
+        case .waitForText(let text): try step.encode(text, forKey: Key("waitForText"))
+        case .waitFor(let selector): try step.encode(selector, forKey: Key("waitFor"))
+        case .waitUntilGone(let selector): try step.encode(selector, forKey: Key("waitUntilGone"))
+        case .evaluate(let script): try step.encode(script, forKey: Key("evaluate"))
+        case .deleteCookies: try step.encode(true, forKey: Key("deleteCookies"))
+        case .look(let name): try step.encode(name, forKey: Key("look"))
+        case .screenshot(let path, let isWhole):
+            try step.encode(Shot(path: path, isWhole: isWhole), forKey: Key("screenshot"))
+        }
+    }
+}

@@ -1,0 +1,109 @@
+import Foundation
+import Glibc
+import MockAPI
+import Testing
+
+/// What the page says when something is wrong, each kind in its own words.
+@Suite("The page in a browser, when something is wrong", .serialized, .timeLimit(.minutes(5)))
+struct DemoPageFailureTests {
+    private let browser = BrowserSession(acceptsAnyCertificate: true)
+
+    @Test("What is no e-mail address is refused at the form, and the fields say so")
+    func invalidInput() async throws {
+        try await CourseGateway.running { gateway, mock in
+            let run = try await browser.run(
+                [.open("\(gateway.address)/"), .waitFor("#sign-in")] + signIn(email: "jo@@example.com") + [
+                    .waitForText("Enter a valid email address and a password."),
+                    .evaluate("return document.querySelector('#email').getAttribute('aria-invalid')"),
+                    .evaluate("return document.querySelector('#form-message').dataset.code"),
+                    .evaluate("return document.querySelector('#password').value"),
+                ])
+            #expect(run.values == ["true", "invalid_input", ""])
+            #expect(mock.observations.snapshot().count("POST", "/auth") == 0)
+        }
+    }
+
+    @Test("After too many wrong passwords it says so, counts down, and lets nobody press the button")
+    func throttled() async throws {
+        try await CourseGateway.running { gateway, _ in
+            let run = try await browser.run(
+                [.open("\(gateway.address)/"), .waitFor("#sign-in"), .evaluate(Scripts.wrongPasswords)] + signIn() + [
+                    .waitForText("Too many attempts. Try again later. ("), .waitFor("#submit:disabled"),
+                    .waitForText("You may try again now."), .waitFor("#submit:enabled"),
+                ] + signIn() + [.waitForText("Welcome, Jo.")])
+            #expect(run.values == ["429"])
+            #expect(run.unexpectedComplaints == [])
+        }
+    }
+
+    @Test("What the API itself fails at is said in the page's words, and trying again helps")
+    func upstreamError() async throws {
+        try await CourseGateway.running { gateway, mock in
+            mock.faults.failNext("GET", "/episodes", statuses: [500])
+            let run = try await browser.run([
+                .open("\(gateway.address)/"), .waitForText("The list of episodes could not be fetched."),
+                .look("failed"),
+                .click("#retry"), .waitFor(".episode"), .waitUntilGone("#message"),
+            ])
+            #expect(!(try #require(run.looks["failed"]).text.contains("The mock was told")))
+        }
+    }
+
+    @Test("An API that cannot be reached, and one that makes no sense, are said in the routes' words")
+    func badUpstream() async throws {
+        try await ScriptedUpstream.running { upstream, port in
+            upstream.answer("GET /episodes", with: "nonsense\r\n\r\n")
+            try await CourseGateway.running(api: "http://127.0.0.1:\(port)") { gateway, _ in
+                let run = try await browser.run([
+                    .open("\(gateway.address)/"), .waitForText("The list of episodes could not be fetched."),
+                    .evaluate("return document.querySelector('#message').dataset.code"),
+                ])
+                #expect(run.values == ["failed_request"])
+            }
+        }
+        let nowhere = "http://127.0.0.1:\(try await SessionPlace.freePort())"
+        try await CourseGateway.running(api: nowhere) { gateway, _ in
+            let run = try await browser.run(
+                [
+                    .open("\(gateway.address)/"), .waitFor("#retry"),
+                    .evaluate("return document.querySelector('#message').dataset.code"), .look("list"),
+                ] + signIn() + [
+                    .waitForText("You need a network connection to sign in."),
+                    .evaluate("return document.querySelector('#form-message').dataset.code"),
+                ])
+            #expect(run.values == ["unreachable", "unreachable"])
+            #expect(try #require(run.looks["list"]).text.contains("The service could not be reached."))
+        }
+    }
+
+    @Test("When the gateway is gone, it says that there is no network")
+    func network() async throws {
+        try await CourseGateway.running { gateway, mock in
+            async let watched = browser.run([
+                .open("\(gateway.address)/"), .waitFor(".episode"), .evaluate(Scripts.keepsPlaying),
+                .waitForText("You need a network connection."),
+                .evaluate("return document.querySelector('#message').dataset.code"),
+            ])
+            try await eventually("the page has its list") {
+                mock.observations.snapshot().count("GET", "/images/enums-that-carry-weight.svg") > 0
+            }
+            gateway.program.send(SIGKILL)
+            #expect(try await watched.values.last == "network")
+        }
+    }
+
+    @Test("A session that was ended elsewhere ends here too, with the route's sentence")
+    func endedElsewhere() async throws {
+        try await CourseGateway.running { gateway, mock in
+            let run = try await browser.run(
+                [.open("\(gateway.address)/"), .waitFor(".episode")] + signIn() + [
+                    .waitForText("Welcome, Jo."), .click(".play"), .waitFor("#video"), .evaluate(Scripts.playback),
+                    .deleteCookies, .click(".play"),
+                    .waitForText("You need to be signed in to watch this episode."), .waitFor("#sign-in"),
+                    .waitUntilGone("#video"), .look("out"),
+                ])
+            #expect(!(try #require(run.looks["out"]).text.contains("Signed in as")))
+            #expect(mock.observations.snapshot().count("GET", "/videos/1") == 1)
+        }
+    }
+}

@@ -1,0 +1,140 @@
+import Foundation
+import Glibc
+import MockAPI
+import Testing
+import ThinClient
+
+/// The page in a real browser, through a real gateway.
+@Suite("The page in a browser", .serialized, .timeLimit(.minutes(5)))
+struct DemoPageTests {
+    private let browser = BrowserSession(acceptsAnyCertificate: true)
+
+    @Test("The demo serves it: who is not signed in sees the list, and is told why nothing plays")
+    func signedOut() async throws {
+        try await RunningDemo.running { demo in
+            let run = try await browser.run(
+                [
+                    .open("\(demo.gateway)/"), .waitFor(".episode"), .waitFor("#sign-in"), .look("list"),
+                    .click(".play"),
+                    .waitForText("You need to be signed in to watch this episode."),
+                    .evaluate("return document.activeElement.id"),
+                ] + signIn(password: "wrong") + [
+                    .waitForText("The email/password combination is invalid."), .look("refused"),
+                ])
+            let list = try #require(run.looks["list"])
+            #expect(list.text.contains("1. Values First"))
+            #expect(!list.text.contains("You need to be signed in"))
+            #expect(run.values == ["email"])
+            #expect(try #require(run.looks["refused"]).cookies.isEmpty)
+            #expect(run.unexpectedComplaints == [])
+        }
+    }
+
+    @Test("Who signs in sees the episode that was asked for, and no script sees more than that")
+    func signedIn() async throws {
+        try await CourseGateway.running { gateway, mock in
+            let run = try await browser.run(
+                [
+                    .open("\(gateway.address)/"), .waitFor(".episode"), .click(".play"),
+                    .waitForText("You need to be signed in"),
+                ] + signIn() + [
+                    .waitForText("Signed in as Jo"), .waitFor("#video"), .evaluate(Scripts.playback),
+                    .waitFor(".session"), .look("playing"), .evaluate(Scripts.everythingVisible),
+                    .open("\(gateway.address)/"), .waitForText("Signed in as Jo"),
+                ])
+            let playing = try #require(run.looks["playing"])
+            #expect(playing.text.contains("Values First"))
+            #expect(
+                playing.cookies
+                    == [.init(name: "__Host-cloakroom", httpOnly: true, secure: true, sameSite: "Strict")])
+            let playback = try JSONDecoder().decode(
+                Scripts.Playback.self, from: Data(try #require(run.values[0] ?? nil).utf8))
+            #expect(playback.readyState >= 2)
+            #expect(playback.currentTime > 0)
+            #expect(playback.duration == 6)
+            #expect(playback.width == 480)
+
+            let visible = try #require(run.values[1] ?? nil)
+            #expect(visible.contains(#""email":"jo@example.com""#))
+            #expect(visible.contains("cookie=[] local=0 session=0"))
+            let seen = mock.observations.snapshot()
+            let bearers = seen.recent.flatMap { $0.values(of: "Authorization") }.filter { $0.hasPrefix("Bearer ") }
+            #expect(!bearers.isEmpty)
+            for token in Set(bearers) { #expect(!visible.contains(token.dropFirst("Bearer ".count))) }
+            for word in ["accessToken", "refreshToken", "eyJ", "demo-api-token", "secret"] {
+                #expect(!visible.contains(word), "\(word)")
+            }
+            #expect(seen.recent.contains { $0.path == "/media/1" && !$0.values(of: "Range").isEmpty })
+            #expect(run.unexpectedComplaints == [])
+        }
+    }
+
+    @Test("Who signs out can play nothing any more, and the API is not asked")
+    func signOut() async throws {
+        try await CourseGateway.running { gateway, mock in
+            let run = try await browser.run(
+                [.open("\(gateway.address)/"), .waitFor(".episode")] + signIn() + [
+                    .waitForText("Welcome, Jo."), .click(".play"), .waitFor("#video"), .click("#sign-out"),
+                    .waitForText("You are signed out."), .waitUntilGone("#video"), .waitFor("#sign-in"), .look("out"),
+                    .click(".play"), .waitForText("You need to be signed in to watch this episode."),
+                ])
+            #expect(try #require(run.looks["out"]).cookies.isEmpty)
+            #expect(mock.observations.snapshot().count("GET", "/videos/1") == 1)
+            #expect(mock.observations.snapshot().count("POST", "/auth/revoke") == 1)
+            #expect(run.unexpectedComplaints == [])
+        }
+    }
+
+    @Test("Sessions elsewhere are listed and can be ended from here")
+    func sessions() async throws {
+        try await CourseGateway.running { gateway, _ in
+            try await CheckedTransport.with(gateway) { client, _ in
+                _ = try await client.signIn(email: "jo@example.com", password: "secret")
+                let run = try await browser.run(
+                    [.open("\(gateway.address)/")] + signIn() + [
+                        .waitFor(".session .end"), .look("two"), .click(".session .end"),
+                        .waitUntilGone(".session .end"), .look("one"), .click("#sign-out"),
+                        .waitForText("You are signed out."),
+                    ])
+                #expect(try #require(run.looks["two"]).text.contains("End all others"))
+                #expect(!(try #require(run.looks["one"]).text.contains("End all others")))
+                #expect(await clientError { try await client.me() }?.reason == "revoked")
+                #expect(run.unexpectedComplaints == [])
+            }
+        }
+    }
+
+    @Test("It fits a phone and a desk, in light and in dark", arguments: BrowserStep.Scheme.allCases)
+    func layout(scheme: BrowserStep.Scheme) async throws {
+        try await CourseGateway.running { gateway, _ in
+            var steps: [BrowserStep] = [.scheme(scheme), .open("\(gateway.address)/"), .waitFor(".episode")]
+            let widths = [320, 390, 1_280]
+            for width in widths { steps += [.size(width: width, height: 844), .look("out \(width)")] }
+            steps += signIn(password: "wrong") + [.waitForText("combination is invalid"), .look("wrong")]
+            steps += signIn()
+            steps += [.waitForText("Welcome, Jo."), .click(".play"), .waitFor("#video"), .waitFor(".session")]
+            for width in widths { steps += [.size(width: width, height: 844), .look("in \(width)")] }
+            let run = try await browser.run(steps)
+            #expect(run.looks.count == 7)
+            for (name, look) in run.looks {
+                #expect(look.scrollWidth <= look.clientWidth, "\(name)")
+                #expect(look.beyondRightEdge == [], "\(name)")
+                #expect(look.lowestContrast >= 4.5, "\(name): \(look.lowestContrastText)")
+            }
+        }
+    }
+}
+
+/// Fills the form in and sends it.
+func signIn(email: String = "jo@example.com", password: String = "secret") -> [BrowserStep] {
+    [.type(email, into: "#email"), .type(password, into: "#password"), .press("enter")]
+}
+
+extension BrowserRun {
+    /// What the browser complained about, but for answers that say no: those are what is tested.
+    var unexpectedComplaints: [String] {
+        console.filter { ["SEVERE", "WARNING"].contains($0.level) }
+            .filter { !($0.source == "network" && $0.text.contains("the server responded with a status of 4")) }
+            .map(\.text)
+    }
+}

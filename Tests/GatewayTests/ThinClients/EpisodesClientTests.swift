@@ -1,0 +1,177 @@
+import Foundation
+import FoundationNetworking
+import MockAPI
+import Testing
+import ThinClient
+
+/// What an app does with the Swift client, over real sockets.
+@Suite("The Swift client", .serialized, .timeLimit(.minutes(3)))
+struct EpisodesClientTests {
+    @Test("Over TLS it signs in, lists, gets a video and signs out, and all that it has is a cookie")
+    func whole() async throws {
+        try await CourseGateway.running { gateway, mock in
+            try await CheckedTransport.with(gateway) { client, transport in
+                let episodes = try await client.episodes()
+                #expect(episodes.count >= 20)
+                let first = try #require(episodes.first)
+                #expect(first.title == "Values First")
+                #expect(first.imageURL.absoluteString == "\(gateway.address)/images/values-first.svg")
+
+                let user = try await client.signIn(email: "jo@example.com", password: "secret")
+                #expect(user.name == "Jo")
+                #expect(try await client.me() == user)
+                let video = try await client.video(id: first.videoID)
+                #expect(video.duration == 279)
+                #expect(video.videoURL.absoluteString == "\(gateway.address)/media/1")
+                let film = try await transport.send(URLRequest(url: video.videoURL))
+                #expect(film.1.statusCode == 200)
+                #expect(film.0.count > 10_000)
+
+                let cookies = transport.storage.cookies ?? []
+                #expect(cookies.map(\.name) == ["__Host-cloakroom"])
+                #expect(cookies.allSatisfy { $0.isSecure && $0.isHTTPOnly && $0.isSessionOnly && $0.value.count == 43 })
+
+                try await client.signOut()
+                #expect((transport.storage.cookies ?? []).isEmpty)
+                let refusal = await clientError { try await client.video(id: first.videoID) }
+                #expect(refusal?.code == .unauthorized)
+                #expect(refusal?.reason == "no_session")
+                #expect(refusal?.userMessage == "You need to be signed in to watch this episode.")
+                #expect(mock.observations.snapshot().count("GET", "/videos/1") == 1)
+            }
+        }
+    }
+
+    @Test("With a URLSession and its cookie storage it does the same")
+    func session() async throws {
+        try await ServedGateway.running { gateway, _ in
+            let client = EpisodesClient(gateway: try #require(URL(string: gateway.clear)))
+            let stranger = await clientError { try await client.me() }
+            #expect(stranger?.reason == "no_session")
+            #expect(try await client.signIn(email: "mia@example.com", password: "geheim").name == "Mia")
+            #expect(try await client.me().email == "mia@example.com")
+            #expect(try await client.episodes().count >= 20)
+            #expect(try await client.video(id: 2).duration == 341)
+            let other = EpisodesClient(gateway: try #require(URL(string: gateway.clear)))
+            #expect(await clientError { try await other.me() }?.code == .unauthorized)
+            try await client.signOut()
+            #expect(await clientError { try await client.video(id: 2) }?.reason == "no_session")
+        }
+    }
+
+    @Test("A certificate that the system does not trust is no connection, and no password leaves")
+    func untrusted() async throws {
+        try await CourseGateway.running { gateway, mock in
+            let client = EpisodesClient(gateway: try #require(URL(string: gateway.address)))
+            let failure = await clientError { try await client.signIn(email: "jo@example.com", password: "secret") }
+            #expect(failure?.code == .network)
+            #expect(failure?.userMessage == "You need a network connection.")
+            #expect(mock.observations.snapshot().total == 0)
+        }
+    }
+
+    @Test("Wrong credentials, no credentials and too many attempts are told apart, in sentences for people")
+    func refusals() async throws {
+        try await CourseGateway.running { gateway, _ in
+            try await CheckedTransport.with(gateway) { client, transport in
+                let invalid = await clientError { try await client.signIn(email: "a@@b", password: "x") }
+                #expect(invalid?.code == .invalidInput)
+                #expect(invalid?.userMessage == "Enter a valid email address and a password.")
+                for _ in 1...5 {
+                    let wrong = await clientError { try await client.signIn(email: "jo@example.com", password: "no") }
+                    #expect(wrong?.code == .unauthorized)
+                    #expect(wrong?.userMessage == "The email/password combination is invalid.")
+                }
+                // The first wait is a second; a machine with much else to do may let it pass, and the next one is longer.
+                let throttled = try await eventually("it is throttled") {
+                    let refusal = await clientError { try await client.signIn(email: "jo@example.com", password: "no") }
+                    return refusal?.code == .throttled ? refusal : nil
+                }
+                #expect(try #require(throttled.retryAfter) >= .seconds(1))
+                #expect(throttled.userMessage == "Too many attempts. Try again later.")
+                #expect((transport.storage.cookies ?? []).isEmpty)
+            }
+        }
+    }
+
+    @Test("Tokens are renewed underneath, before they end and when they are refused, and the client notices nothing")
+    func renewal() async throws {
+        var settings = MockAPISettings.withTwoUsers
+        settings.accessTokenLifetime = .seconds(1)
+        try await CourseGateway.running(before: settings) { gateway, mock in
+            try await CheckedTransport.with(gateway) { client, transport in
+                _ = try await client.signIn(email: "jo@example.com", password: "secret")
+                let ticket = transport.storage.cookies?.first?.value
+                try await eventually("tokens are renewed three times") { () async throws in
+                    #expect(try await client.video(id: 1).duration == 279)
+                    return mock.observations.snapshot().refreshes >= 3
+                }
+                mock.api.rejectIssuedAccessTokens()
+                #expect(try await client.video(id: 3).duration == 312)
+                #expect(transport.storage.cookies?.first?.value == ticket)
+                #expect(mock.observations.snapshot().reuseDetections == 0)
+            }
+        }
+    }
+
+    @Test("A session that is over is unauthorized, with the reason")
+    func expired() async throws {
+        try await CourseGateway.running(set: ["session.absoluteTimeout=2s"]) { gateway, _ in
+            try await CheckedTransport.with(gateway) { client, _ in
+                _ = try await client.signIn(email: "jo@example.com", password: "secret")
+                let over = try await eventually("the session is over") {
+                    await clientError { try await client.video(id: 1) }
+                }
+                #expect(over.code == .unauthorized)
+                #expect(over.reason == "expired_absolute")
+                #expect(over.userMessage == "You need to be signed in to watch this episode.")
+            }
+        }
+    }
+
+    @Test("An API that fails, is not there or makes no sense, and a gateway that is gone, are told apart")
+    func failures() async throws {
+        try await CourseGateway.running { gateway, mock in
+            try await CheckedTransport.with(gateway) { client, _ in
+                mock.faults.failNext("GET", "/episodes", statuses: [500])
+                let failed = await clientError { try await client.episodes() }
+                #expect(failed?.code == .failedRequest)
+                #expect(failed?.userMessage == "Something went wrong. Try again.")
+                #expect(try await client.episodes().isEmpty == false)
+                gateway.program.send(SIGKILL)
+                _ = try await gateway.program.ending()
+                #expect(await clientError { try await client.episodes() }?.code == .network)
+            }
+        }
+        let nowhere = "http://127.0.0.1:\(try await SessionPlace.freePort())"
+        try await CourseGateway.running(api: nowhere) { gateway, _ in
+            try await CheckedTransport.with(gateway) { client, _ in
+                let failure = await clientError { try await client.signIn(email: "jo@example.com", password: "secret") }
+                #expect(failure?.code == .unreachable)
+                #expect(failure?.userMessage == "You need a network connection to sign in.")
+            }
+        }
+        try await ScriptedUpstream.running { upstream, port in
+            upstream.answer("GET /episodes", with: ScriptedUpstream.json(#"{"no": "list"}"#))
+            try await CourseGateway.running(api: "http://127.0.0.1:\(port)") { gateway, _ in
+                try await CheckedTransport.with(gateway) { client, _ in
+                    #expect(await clientError { try await client.episodes() }?.code == .invalidResponse)
+                    upstream.answer("GET /episodes", with: "nonsense\r\n\r\n")
+                    let nonsense = await clientError { try await client.episodes() }
+                    #expect(nonsense?.code == .failedRequest)
+                    #expect(nonsense?.userMessage == "The list of episodes could not be fetched.")
+                }
+            }
+        }
+    }
+}
+
+/// What a call throws, if it does.
+func clientError<R>(of call: () async throws -> R) async -> ClientError? {
+    do {
+        _ = try await call()
+        return nil
+    } catch {
+        return error as? ClientError
+    }
+}

@@ -1,0 +1,67 @@
+import FoundationEssentials
+import NIOCore
+import NIOHTTP1
+import Testing
+
+@testable import MockAPI
+
+struct MediaTests {
+    @Test("every picture that the catalogue names is there for everybody, and no two are alike")
+    func images() async throws {
+        try await MockAPI.withServer { mock in
+            var pictures: Set<String> = []
+            for episode in Catalogue.episodes {
+                let answer = try await mock.send(.GET, episode.imageURL)
+                #expect(answer.status == 200)
+                #expect(answer.headers["content-type"] == ["image/svg+xml"])
+                #expect(answer.headers["content-security-policy"] == ["default-src 'none'"])
+                pictures.insert(String(buffer: answer.body))
+            }
+            #expect(pictures.count == Catalogue.episodes.count)
+            #expect(pictures.allSatisfy { $0.hasPrefix("<svg ") && $0.hasSuffix("</svg>\n") && !$0.contains("style=") })
+            for unknown in ["/images/none.svg", "/images/values-first", "/images/values-first.jpg"] {
+                #expect(try await mock.send(.GET, unknown).status == 404, "\(unknown)")
+            }
+        }
+    }
+
+    @Test("every video that the catalogue names is there for who is signed in, and nobody may keep it")
+    func videos() async throws {
+        try await MockAPI.withServer { mock in
+            let bearer = "Bearer \(try await mock.signIn().accessToken)"
+            for episode in Catalogue.episodes {
+                let video = try #require(Catalogue.video(withID: "\(episode.videoID)"))
+                let answer = try await mock.send(.GET, video.videoURL, authorization: bearer)
+                #expect(answer.status == 200)
+                #expect(answer.headers["content-type"] == ["video/webm"])
+                #expect(answer.headers["cache-control"] == ["private, no-store"])
+                // The first bytes of Matroska (RFC 8794 §11.2.1).
+                #expect(Array(answer.body.readableBytesView.prefix(4)) == [0x1a, 0x45, 0xdf, 0xa3])
+            }
+            #expect(try await mock.send(.GET, "/media/99", authorization: bearer).status == 404)
+            #expect(try await mock.send(.GET, "/media/99").status == 401)
+            #expect(try await mock.send(.GET, "/media/1", authorization: "Bearer x").status == 401)
+        }
+    }
+
+    @Test("a part of a video is what stands at that place in the whole")
+    func ranges() async throws {
+        try await MockAPI.withServer { mock in
+            let bearer = "Bearer \(try await mock.signIn().accessToken)"
+            let whole = try await mock.send(.GET, "/media/1", authorization: bearer).body
+            #expect(whole.readableBytes < 32_000)
+            let part = try await mock.send(
+                .GET, "/media/1", authorization: bearer, headers: [("Range", "bytes=1000-1999")])
+            #expect(part.status == 206)
+            #expect(part.headers["content-range"] == ["bytes 1000-1999/\(whole.readableBytes)"])
+            #expect(part.headers["content-length"] == ["1000"])
+            #expect(part.body == whole.getSlice(at: 1_000, length: 1_000))
+            let behind = try await mock.send(
+                .GET, "/media/1", authorization: bearer, headers: [("Range", "bytes=99999-")])
+            #expect(behind.status == 416)
+            #expect(behind.headers["content-range"] == ["bytes */\(whole.readableBytes)"])
+            let stranger = try await mock.send(.GET, "/media/1", headers: [("Range", "bytes=0-0")])
+            #expect(stranger.status == 401)
+        }
+    }
+}

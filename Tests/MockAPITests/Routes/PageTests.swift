@@ -1,0 +1,36 @@
+import FoundationEssentials
+import NIOCore
+import NIOHTTP1
+import Testing
+
+@testable import MockAPI
+
+struct PageTests {
+    @Test(
+        "the page, its script and its style are there for everybody, with a policy that allows nothing from elsewhere",
+        arguments: [
+            ("/", "text/html; charset=utf-8"), ("/app.js", "text/javascript; charset=utf-8"),
+            ("/app.css", "text/css; charset=utf-8"),
+        ])
+    func served(path: String, type: String) async throws {
+        try await MockAPI.withServer { mock in
+            let answer = try await mock.send(.GET, path)
+            #expect(answer.status == 200)
+            #expect(answer.headers["content-type"] == [type])
+            #expect(answer.headers["x-content-type-options"] == ["nosniff"])
+            let policy = try #require(answer.headers["content-security-policy"].first)
+            #expect(policy.hasPrefix("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"))
+            for word in ["unsafe", "http", "*", "data:"] { #expect(!policy.contains(word)) }
+        }
+    }
+
+    @Test("nothing in the page is inline or from elsewhere, and its script keeps nothing")
+    func selfContained() throws {
+        let page = String(decoding: PackageResources.index_html, as: UTF8.self)
+        let script = String(decoding: PackageResources.app_js, as: UTF8.self)
+        for word in ["http:", "https:", " style=", " onclick=", "<style", "<script>"] { #expect(!page.contains(word)) }
+        for word in ["http:", "https:", "localStorage", "sessionStorage", "indexedDB", "document.cookie", "innerHTML"] {
+            #expect(!script.contains(word), "\(word)")
+        }
+    }
+}

@@ -1,0 +1,57 @@
+package import Foundation
+
+/// A program of the machine that a test asks for its judgement.
+package struct ExternalProgram: Sendable {
+    /// It is not there. The test fails; it is not skipped.
+    package struct NotInstalled: Error, CustomStringConvertible {
+        /// What to do about it.
+        package let description: String
+    }
+
+    /// What a run came to.
+    package struct Outcome: Sendable {
+        /// The exit status; 124 when it took too long.
+        package let status: Int32
+        /// What it wrote to its standard output.
+        package let output: Data
+        /// What it wrote to its standard error.
+        package let complaints: String
+    }
+
+    private let path: String
+
+    /// Finds the program on `PATH`.
+    /// - Parameter package: What to install where it is missing.
+    package init(_ name: String, package: String) throws {
+        let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
+        let candidates = folders.map { "\($0)/\(name)" }
+        guard let path = candidates.first(where: { FileManager.default.isExecutableFile(atPath: $0) }) else {
+            throw NotInstalled(description: "\(name) is not on PATH: install \(package)")
+        }
+        self.path = path
+    }
+
+    /// Runs it to its end, for a minute at most.
+    package func run(_ arguments: [String], input: some DataProtocol) throws -> Outcome {
+        // Files rather than pipes: the program may stop reading early, and may fill one pipe while another is being read.
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let (given, said, complained) = ("in", "out", "err")
+        try Data(input).write(to: folder.appendingPathComponent(given))
+        for name in [said, complained] { try Data().write(to: folder.appendingPathComponent(name)) }
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = ["timeout", "60", path] + arguments
+        process.standardInput = try FileHandle(forReadingFrom: folder.appendingPathComponent(given))
+        process.standardOutput = try FileHandle(forWritingTo: folder.appendingPathComponent(said))
+        process.standardError = try FileHandle(forWritingTo: folder.appendingPathComponent(complained))
+        try process.run()
+        process.waitUntilExit()
+        return Outcome(
+            status: process.terminationStatus,
+            output: try Data(contentsOf: folder.appendingPathComponent(said)),
+            complaints: String(
+                decoding: try Data(contentsOf: folder.appendingPathComponent(complained)), as: UTF8.self))
+    }
+}

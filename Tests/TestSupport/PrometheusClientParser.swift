@@ -1,0 +1,62 @@
+package import Foundation
+
+/// The parsers of PyPI's `prometheus_client`, for both exposition formats.
+package struct PrometheusClientParser {
+    /// What a format is called.
+    package enum Format: String {
+        /// Prometheus' text format and OpenMetrics.
+        case text, openmetrics
+    }
+
+    /// A family as the parser understood it.
+    package struct Family: Decodable {
+        /// What stands in `TYPE`, `UNIT` and `HELP`; a counter's name lacks `_total`.
+        package let name, type, unit, help: String
+        /// Its lines.
+        package let samples: [Sample]
+    }
+
+    /// A line as the parser understood it.
+    package struct Sample: Decodable {
+        /// The sample's own name, with its suffix.
+        package let name: String
+        /// Unescaped.
+        package let labels: [String: String]
+        /// As Python writes it: `1.0`, `nan`, `inf`.
+        package let value: String
+    }
+
+    /// The parser refused it.
+    package struct Refused: Error, CustomStringConvertible {
+        /// Its own words.
+        package let description: String
+    }
+
+    private let python: ExternalProgram
+
+    /// Finds Python.
+    package init() throws {
+        python = try ExternalProgram("python3", package: "Debian's package python3 and PyPI's prometheus-client")
+    }
+
+    /// Reads an exposition, or throws ``Refused``.
+    package func parse(_ exposition: some DataProtocol, as format: Format) throws -> [String: Family] {
+        let outcome = try python.run(["-c", Self.script, format.rawValue], input: exposition)
+        guard outcome.status == 0 else { throw Refused(description: outcome.complaints) }
+        let families = try JSONDecoder().decode([Family].self, from: outcome.output)
+        return Dictionary(families.map { ($0.name, $0) }) { first, _ in first }
+    }
+
+    // Read as bytes, so that a carriage return in a label value is not taken for the end of a line.
+    private static let script = """
+        import io, json, sys
+        import prometheus_client.parser as text, prometheus_client.openmetrics.parser as openmetrics
+        parser = {"text": text, "openmetrics": openmetrics}[sys.argv[1]]
+        lines = io.StringIO(sys.stdin.buffer.read().decode("utf-8"), newline="\\n")
+        families = parser.text_fd_to_metric_families(lines)
+        print(json.dumps([{
+            "name": f.name, "type": f.type, "unit": f.unit, "help": f.documentation,
+            "samples": [{"name": s.name, "labels": s.labels, "value": str(float(s.value))} for s in f.samples],
+        } for f in families]))
+        """
+}
