@@ -172,7 +172,8 @@ let package = Package(
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "cloakroom", "MockAPI", "ThinClient", "CloakroomConfig", "CloakroomCore", arguments, asyncHTTPClient,
+                "cloakroom", "MockAPI", "ThinClient", "CloakroomAdmin", "CloakroomConfig", "CloakroomCore",
+                "CloakroomTelemetry", arguments, asyncHTTPClient,
                 lifecycle, log, nioCore, nioHTTP1, nioPosix, nioSSL,
             ],
             swiftSettings: settings),

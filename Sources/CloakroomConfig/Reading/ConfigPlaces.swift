@@ -2,9 +2,15 @@
 struct ConfigPlaces: Sendable {
     /// The file, as it was named; `nil` if there is none.
     let file: String?
-    let tree: ConfigTree
+    /// Where each key and each section of the file stands. The values are not kept: there are secrets among them.
+    private let keys: [[String]: Position]
     /// Where each value was given that is not a default.
     var origins: [[String]: Origin] = [:]
+
+    init(file: String?, tree: ConfigTree) {
+        self.file = file
+        keys = tree.entries.mapValues(\.key)
+    }
 
     /// Where the value of a key was given.
     subscript(path: [String]) -> Origin { origins[path] ?? .fallback }
@@ -44,7 +50,7 @@ struct ConfigPlaces: Sendable {
     private func nearestPosition(_ path: [String]) -> Position? {
         var path = path
         while !path.isEmpty {
-            if let entry = tree[path] { return entry.key }
+            if let place = keys[path] { return place }
             path.removeLast()
         }
         return nil

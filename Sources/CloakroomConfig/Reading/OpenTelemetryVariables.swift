@@ -76,7 +76,8 @@ enum OpenTelemetryVariables {
     private static func milliseconds(_ text: String) throws(Mistake) -> String {
         let isNumber = text.utf8.allSatisfy { (0x30...0x39).contains($0) }
         guard isNumber, let number = Int(text), (1...86_400_000).contains(number) else {
-            throw Mistake("\(Printable.quoted(text)) is not a time in milliseconds", "write 1 to 86400000, without a unit")
+            throw Mistake(
+                "\(Printable.quoted(text)) is not a time in milliseconds", "write 1 to 86400000, without a unit")
         }
         return "\(number)ms"
     }

@@ -104,7 +104,8 @@ extension LoadedConfig {
         }
         let (count, runningCount) = (plan.listeners.count, running.listeners.count)
         if count != runningCount {
-            complain(["listeners"], "their number cannot change from \(runningCount) to \(count) while the gateway runs")
+            complain(
+                ["listeners"], "their number cannot change from \(runningCount) to \(count) while the gateway runs")
         }
         for key in (0..<min(count, runningCount)).flatMap(FixedKeys.listenerKeys) + FixedKeys.all
         where key.differs(running, plan) {

@@ -52,7 +52,8 @@ extension ValueFormat where Value == TracingPlan.ResourceAttribute {
             }
             guard value.utf8.count <= 1_024, Printable.escaped(value) == value else {
                 throw Mistake(
-                    "the value of \(name) holds control characters or is longer than 1024 bytes", "write short plain text")
+                    "the value of \(name) holds control characters or is longer than 1024 bytes",
+                    "write short plain text")
             }
             return TracingPlan.ResourceAttribute(name: name, value: value)
         }, render: { "\($0.name)=\($0.value)" })

@@ -11,7 +11,7 @@ public struct UpstreamStatus: Sendable, Equatable {
         public var address: String
         /// Whether connections are made to it.
         public var circuit: CircuitState
-        /// Why a connection to it failed last, since the process started; `nil` if none did.
+        /// Why a connection to it failed last, since the configuration was put to use; `nil` if none did.
         public var lastFailure: Failure?
 
         /// Makes a target's status.

@@ -18,7 +18,7 @@ struct DemoCertificate {
         let name = try DistinguishedName { CommonName("localhost") }
         let certificate = try Certificate(
             version: .v3, serialNumber: Certificate.SerialNumber(), publicKey: Certificate.PublicKey(key.publicKey),
-            notValidBefore: Date().addingTimeInterval(-3_600), notValidAfter: Date().addingTimeInterval(7 * 86_400),
+            notValidBefore: Date().addingTimeInterval(-3_600), notValidAfter: Date().addingTimeInterval(30 * 86_400),
             issuer: name, subject: name, signatureAlgorithm: .ecdsaWithSHA256,
             extensions: try Certificate.Extensions {
                 Critical(BasicConstraints.isCertificateAuthority(maxPathLength: nil))

@@ -32,13 +32,14 @@ struct Accounts: Sendable {
         }
         let client = UpstreamTokenClient(
             upstream, timeouts: plan.timeouts, eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-            tls: try UpstreamTLS.configuration(upstream.tls))
+            tls: try UpstreamTLS.configuration(upstream.tls), tracer: tracer)
         let sessionRenewer = SessionRenewer(
             store: sessions.store, client: client, observer: observer, canRenew: client.canRenew,
-            limits: RenewalLimits(plan.timeouts), clock: { .now }, flightClock: { flightClock.now })
+            limits: RenewalLimits(plan.timeouts), clock: { .now }, flightClock: { flightClock.now },
+            tracer: tracer)
         ownEndpoints = AccountEndpoints(
             store: sessions.store, client: client, observer: observer, session: plan.session, accounts: plan.accounts,
-            accounts: sessions.accounts)
+            accounts: sessions.accounts, tracer: tracer)
         renewer = sessionRenewer
         parts = Parts(client: client, renewer: sessionRenewer)
     }

@@ -87,7 +87,7 @@ struct StatusPageTests {
         #expect(!StatusPage.templateText.contains("<script"))
     }
 
-    @Test("A gateway with five hundred routes is shown whole, in well under a second")
+    @Test("A gateway with five hundred routes is shown whole, and soon")
     func large() throws {
         for route in 0..<500 {
             for status in [200, 401, 500] { made.served(1, route: "route-\(route)", status: status) }
@@ -96,7 +96,7 @@ struct StatusPageTests {
         var page = ""
         let elapsed = try clock.measure { page = try html(made) }
         for route in [0, 250, 499] { #expect(page.contains("route-\(route)<")) }
-        // Generous: this is a debug build on a machine with other things to do. A release build takes a tenth of it.
-        #expect(elapsed < .seconds(5))
+        // Generous: this is a debug build on a machine with other things to do. A release build takes a small part of it.
+        #expect(elapsed < .seconds(3))
     }
 }

@@ -127,7 +127,7 @@ struct ReplaceTests {
             $0.listeners[0].http2 = false
         }
         try await setup.run { gateway in
-            let before = try await TLSClient.connect(port: gateway.port)
+            let before = try await TLSClient.connect(port: gateway.port, isGreeted: false)
             #expect(before.serverName == "old.test")
             await #expect(throws: ListenerError.self) { () async throws in
                 try await gateway.replace { plan in
@@ -139,7 +139,7 @@ struct ReplaceTests {
             try await gateway.replace {
                 $0.listeners[0].tls = TLSPlan(certificateFile: new.certificateFile, keyFile: new.keyFile)
             }
-            let after = try await TLSClient.connect(port: gateway.port)
+            let after = try await TLSClient.connect(port: gateway.port, isGreeted: false)
             #expect(after.serverName == "new.test")
             #expect(gateway.server.certificates().map(\.names) == [["new.test"]])
             try await after.close()

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Users, passwords and TLS of the server", .serialized, .timeLimit(.minutes(3)))
 struct ValkeyAccessTests {
-    /// What a user has to be allowed. README.md has it too, and a test compares the two.
+    /// What a user has to be allowed. Operations.md has it too, and a test compares the two.
     static let permissions =
         "~cloakroom:* resetchannels -@all +hello +client|tracking +client|setname +ping +role +evalsha +eval"
         + " +exists +type +hset +hget +hmget +hgetall +hexists +hincrby +pexpire +pttl +del +get +set +time"
@@ -18,7 +18,7 @@ struct ValkeyAccessTests {
     func documentedUser() throws {
         var folder = URL(fileURLWithPath: #filePath)
         for _ in 0..<4 { folder.deleteLastPathComponent() }
-        let readme = try String(contentsOf: folder.appending(path: "README.md"), encoding: .utf8)
+        let readme = try String(contentsOf: folder.appending(path: "Sources/cloakroom/Documentation.docc/Operations.md"), encoding: .utf8)
         let lines = readme.split(separator: "\n").filter { $0.hasPrefix("user cloakroom ") }
         #expect(lines == ["user cloakroom on >PASSWORD \(Self.permissions)"])
     }

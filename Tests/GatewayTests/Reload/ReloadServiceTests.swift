@@ -52,7 +52,7 @@ struct ReloadServiceTests {
         let before = bench.state.status
         try bench.write(ReloadBench.yaml().replacing("GET", with: "get"))
         for _ in 0..<3 { await bench.handle(.look) }
-        let mistake = "cloakroom.yaml:7:32: routes.0.methods.0: \"get\" is not upper case (write GET)"
+        let mistake = "cloakroom.yaml:7:33: routes.0.methods.0: \"get\" is not upper case (write GET)"
         #expect(bench.outcomes == [[mistake]])
         await bench.handle(.signal)
         await bench.handle(.signal)

@@ -46,7 +46,8 @@ final class CheckedTransport: Transport {
         let answer = try await http.execute(outgoing, timeout: .seconds(60))
         let bytes = try await answer.body.collect(upTo: 1 << 22)
         var fields: [String: String] = [:]
-        for (name, value) in answer.headers { fields[name] = value }
+        // HTTP/2 has lower-case names, and Foundation looks for `Set-Cookie`.
+        for (name, value) in answer.headers { fields[name.capitalized] = value }
         storage.setCookies(
             HTTPCookie.cookies(withResponseHeaderFields: fields, for: url), for: url, mainDocumentURL: nil)
         guard

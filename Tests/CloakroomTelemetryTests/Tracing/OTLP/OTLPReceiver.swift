@@ -60,6 +60,7 @@ final class OTLPReceiver: Sendable {
     private let process: Process
     private let input: Pipe
     private let output: Lines
+    private let ended: AsyncStream<Never>
 
     private final class Lines: Sendable {
         private let bytes = Mutex<[UInt8]>([])
@@ -84,8 +85,10 @@ final class OTLPReceiver: Sendable {
             let data = handle.availableData
             if data.isEmpty { handle.readabilityHandler = nil } else { output.append(data) }
         }
+        let (ended, continuation) = AsyncStream.makeStream(of: Never.self)
+        process.terminationHandler = { _ in continuation.finish() }
         try process.run()
-        (self.process, self.input, self.output) = (process, input, output)
+        (self.process, self.input, self.output, self.ended) = (process, input, output, ended)
         try await eventually("the receiver listens; is PyPI's opentelemetry-proto there?") { !output.all.isEmpty }
         self.port = try JSONDecoder().decode(Beginning.self, from: output.all.first ?? Data()).port
     }
@@ -95,13 +98,20 @@ final class OTLPReceiver: Sendable {
         _ answers: [Answer] = [], port: Int = 0, _ body: (OTLPReceiver) async throws -> R
     ) async throws -> R {
         let receiver = try await OTLPReceiver(answers, port: port)
-        defer { receiver.stop() }
-        return try await body(receiver)
+        do {
+            let result = try await body(receiver)
+            await receiver.stop()
+            return result
+        } catch {
+            await receiver.stop()
+            throw error
+        }
     }
 
-    private func stop() {
+    /// Ends the process and waits until it is gone, so that its port is free.
+    private func stop() async {
         process.terminate()
-        process.waitUntilExit()
+        for await _ in ended {}
     }
 
     /// Lets one request go that waits.

@@ -1,0 +1,55 @@
+import Foundation
+import Glibc
+import MockAPI
+import Testing
+
+/// `cloakroom serve` whose configuration changes under it.
+@Suite("Served reload", .serialized, .timeLimit(.minutes(2)))
+struct ServedReloadTests {
+    /// Serves a configuration that can be changed for as long as `body` takes.
+    private func serving(
+        set: [String], body: (ChildProgram, WebClient, _ write: (String) throws -> Void, String) async throws -> Void
+    ) async throws {
+        try await MockAPI.withServer(.withTwoUsers) { mock in
+            let folder = try TemporaryFolder()
+            let yaml = GatewayFile(upstream: mock.baseURL).yaml
+            try folder.write(yaml, to: "cloakroom.yaml")
+            let arguments = ["serve", "--config", folder.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
+            try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
+                let address = try await program.waits(for: "clients can connect") { program in
+                    program.logLines.first { $0.message == "listening" }?.address
+                }
+                try await body(
+                    program, WebClient("http://\(address)"), { try folder.write($0, to: "cloakroom.yaml") }, yaml)
+            }
+        }
+    }
+
+    @Test("A route is locked by SIGHUP, and a broken file after that changes nothing and is told")
+    func signal() async throws {
+        try await serving(set: ["reload.watch=false"]) { program, client, write, yaml in
+            #expect(try await client.get("/episodes").status == 200)
+            let locked = yaml.replacing("requiresAuthorization: false", with: "requiresAuthorization: true")
+            try write(locked)
+            program.send(SIGHUP)
+            try await eventually("the route is locked") { try await client.get("/episodes").status == 401 }
+
+            try write(yaml.replacing("path: /episodes", with: "path: episodes"))
+            program.send(SIGHUP)
+            _ = try await program.waits(for: "the mistake") { program in
+                program.output.contains("routes.0.path") ? true : nil
+            }
+            #expect(program.output.contains("cloakroom.yaml:"))
+            #expect(try await client.get("/episodes").status == 401)
+            #expect(program.isRunning)
+        }
+    }
+
+    @Test("A file that is watched needs no signal")
+    func watched() async throws {
+        try await serving(set: ["reload.interval=100ms"]) { _, client, write, yaml in
+            try write(yaml.replacing("requiresAuthorization: false", with: "requiresAuthorization: true"))
+            try await eventually("the route is locked") { try await client.get("/episodes").status == 401 }
+        }
+    }
+}
