@@ -128,7 +128,8 @@ let package = Package(
         .target(name: "TestSupport", dependencies: [log], path: "Tests/TestSupport", swiftSettings: settings),
         tests("CloakroomWire", ["TestSupport", nioCore]),
         tests("CloakroomCore", ["CloakroomWire", "TestSupport", nioCore]),
-        tests("CloakroomTelemetry", ["CloakroomCore", "TestSupport", nioCore, nioHTTP1, nioPosix, metrics, tracing, log]),
+        tests(
+            "CloakroomTelemetry", ["CloakroomCore", "TestSupport", nioCore, nioHTTP1, nioPosix, metrics, tracing, log]),
         tests(
             "CloakroomSessions",
             ["CloakroomCore", "TestSupport", crypto, grdb, nioCore, nioEmbedded, nioPosix, nioSSL, x509, asn1, log]),

@@ -18,6 +18,7 @@ struct ClientConnection {
     func makePeer() -> Peer {
         Peer(
             address: sourceAddress ?? channel.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
-            trusted: context.generation.tables.plan.trustedPeers, tlsVersion: tlsVersion, certificateSubject: certificateSubject)
+            trusted: context.generation.tables.plan.trustedPeers, tlsVersion: tlsVersion,
+            certificateSubject: certificateSubject)
     }
 }

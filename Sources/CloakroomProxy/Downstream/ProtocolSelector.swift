@@ -46,7 +46,8 @@ final class ProtocolSelector: ChannelInboundHandler, RemovableChannelHandler, Lo
         isBegun = true
         let context = client.context
         // A handshake is due at once; the first request of a connection in clear may take its time.
-        deadline = context.beginEvent() &+ (client.isTLS ? context.generation.timeouts.header : context.generation.timeouts.keepAlive)
+        let timeouts = context.generation.timeouts
+        deadline = context.beginEvent() &+ (client.isTLS ? timeouts.header : timeouts.keepAlive)
         context.add(self)
         // It was accepted just before the gateway was told to stop.
         if context.isDraining { closeNow() }

@@ -72,7 +72,8 @@ struct Demo: AsyncParsableCommand {
             do {
                 let status = ConfigStatus(hash: "demo", loadedAt: .now)
                 let gateway = try await Gateway(
-                    plan: plan, telemetry: telemetry, configStatus: { status }, onListening: { await banner.gatewayListens($0) },
+                    plan: plan, telemetry: telemetry, configStatus: { status },
+                    onListening: { await banner.gatewayListens($0) },
                     onAdminListening: { await banner.adminListens($0) })
                 ended = .success(try await gateway.run())
             } catch {

@@ -21,7 +21,8 @@ struct ReplaceTests {
 
     @Test("A connection that stands gets the new routes with its next request")
     func keptConnection() async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again], [.request, .send(Reply.ok), .again]).run { gateway in
+        try await GatewaySetup([.request, .send(Reply.ok), .again], [.request, .send(Reply.ok), .again]).run {
+            gateway in
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get("/public/a")).status == 200)
             #expect(try await client.exchange(Ask.get("/new/a")).status == 404)
@@ -64,7 +65,8 @@ struct ReplaceTests {
     @Test("Idle connections to upstreams are closed, and nothing waits where nothing is under way")
     func idle() async throws {
         let retired = Flag()
-        try await GatewaySetup([.request, .send(Reply.ok), .again], [.request, .send(Reply.ok), .again]).run { gateway in
+        try await GatewaySetup([.request, .send(Reply.ok), .again], [.request, .send(Reply.ok), .again]).run {
+            gateway in
             #expect(try await gateway.client().exchange(Ask.get("/public/a")).status == 200)
             try await gateway.metric(#"cloakroom_upstream_connections{state="idle",upstream="api"} 1"#)
             try await gateway.replace(onRetired: { retired.set() }) { _ in }

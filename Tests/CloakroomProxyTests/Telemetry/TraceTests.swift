@@ -107,7 +107,8 @@ struct TraceTests {
         #expect(server.operationName == "GET public")
         #expect(client.operationName == "GET")
         for (name, value) in [
-            ("http.request.method", "GET"), ("http.route", "/public/*"), ("url.scheme", "http"), ("url.path", "/public/a"),
+            ("http.request.method", "GET"), ("http.route", "/public/*"), ("url.scheme", "http"),
+            ("url.path", "/public/a"),
             ("http.response.status_code", "200"), ("network.protocol.version", "1.1"), ("client.address", "127.0.0.1"),
         ] {
             #expect(Self.text(server, name) == value, "\(name)")

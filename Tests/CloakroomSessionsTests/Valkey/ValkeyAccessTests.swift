@@ -18,7 +18,8 @@ struct ValkeyAccessTests {
     func documentedUser() throws {
         var folder = URL(fileURLWithPath: #filePath)
         for _ in 0..<4 { folder.deleteLastPathComponent() }
-        let readme = try String(contentsOf: folder.appending(path: "Sources/cloakroom/Documentation.docc/Operations.md"), encoding: .utf8)
+        let readme = try String(
+            contentsOf: folder.appending(path: "Sources/cloakroom/Documentation.docc/Operations.md"), encoding: .utf8)
         let lines = readme.split(separator: "\n").filter { $0.hasPrefix("user cloakroom ") }
         #expect(lines == ["user cloakroom on >PASSWORD \(Self.permissions)"])
     }

@@ -17,25 +17,8 @@ struct AccessLogTextTests {
     }
 
     private var record: ExchangeRecord {
-        var record = ExchangeRecord()
-        record.routeIndex = 0
-        record.method = .get
-        record.status = 200
-        record.scheme = .https
-        record.protocolVersion = .http2
-        record.decision = .forwarded
-        record.startWallNanoseconds = 1_767_225_599_005_000_000
-        record.durationNanoseconds = 12_345_678
-        record.upstreamDurationNanoseconds = 12_000_000
-        record.upstreamIndex = 0
-        record.bytesReceived = 12
-        record.bytesSent = 650
-        record.retries = 1
-        record.sessionHash = 0xabcdef
+        var record = ExchangeRecord.sample
         record.traceID = Identifier128(high: 1, low: 2)
-        record.requestID = Identifier128(high: 0, low: 255)
-        record.peerAddress = "192.0.2.7"
-        record.tlsVersion = .tls1_3
         return record
     }
 

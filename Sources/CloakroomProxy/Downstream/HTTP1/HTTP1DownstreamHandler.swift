@@ -271,7 +271,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
             deadline = context.now &+ context.generation.timeouts.bodyIdle
             return
         }
-        deadline = context.now &+ (inbound.readableBytes > 0 ? context.generation.timeouts.header : context.generation.timeouts.keepAlive)
+        let timeouts = context.generation.timeouts
+        deadline = context.now &+ (inbound.readableBytes > 0 ? timeouts.header : timeouts.keepAlive)
     }
 
     // MARK: - Ends

@@ -81,7 +81,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         var connection = NIOHTTP2Handler.ConnectionConfiguration()
         let limits = context.generation.headLimits
         connection.initialSettings = [
-            HTTP2Setting(parameter: .maxConcurrentStreams, value: context.generation.tables.plan.limits.streamsPerConnection),
+            HTTP2Setting(
+                parameter: .maxConcurrentStreams, value: context.generation.tables.plan.limits.streamsPerConnection),
             // Counted with 32 bytes for each field (RFC 9113 §6.5.2).
             HTTP2Setting(parameter: .maxHeaderListSize, value: limits.head + limits.fields * 32),
             HTTP2Setting(parameter: .initialWindowSize, value: Self.streamWindow),

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Synchronization
 import TestSupport
 
@@ -110,7 +111,8 @@ final class OTLPReceiver: Sendable {
 
     /// Ends the process and waits until it is gone, so that its port is free.
     private func stop() async {
-        process.terminate()
+        // A child may have inherited a mask that keeps SIGTERM away from it.
+        _ = kill(process.processIdentifier, SIGKILL)
         for await _ in ended {}
     }
 
