@@ -174,7 +174,7 @@ let package = Package(
             name: "GatewayTests",
             dependencies: [
                 "cloakroom", "MockAPI", "ThinClient", "CloakroomAdmin", "CloakroomConfig", "CloakroomCore",
-                "CloakroomTelemetry", arguments, asyncHTTPClient,
+                "CloakroomTelemetry", "TestSupport", arguments, asyncHTTPClient,
                 lifecycle, log, nioCore, nioHTTP1, nioPosix, nioSSL,
             ],
             swiftSettings: settings),

@@ -1,9 +1,12 @@
-"""People who use a gateway: what they ask, and how often."""
+"""People who use gateways: what they ask, how often, and what happens to them meanwhile."""
 
 import http.client
 import json
+import signal
 import ssl
 import time
+
+from running import NAME
 
 
 class Client:
@@ -15,7 +18,7 @@ class Client:
 
     def ask(self, method, path, body=None, fields=()):
         context = ssl._create_unverified_context()
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=context)
         headers = dict(fields)
         if self.cookie:
             headers["Cookie"] = self.cookie
@@ -37,7 +40,7 @@ def use(port):
     """Signs in and looks at everything; others try what they may not. Who signed in comes back."""
     jo, stranger = Client(port), Client(port)
     if (status := jo.ask("POST", "/auth", {"email": "jo@example.com", "password": "secret"})) != 200:
-        raise SystemExit(f"queries: signing in is answered with {status}")
+        raise SystemExit(f"{NAME}: signing in is answered with {status}")
     for path in ("/episodes", "/videos/1", "/videos/2", "/user", "/auth", "/auth/sessions"):
         jo.ask("GET", path)
     stranger.ask("GET", "/videos/1")
@@ -54,11 +57,49 @@ def use_once(port):
     stranger.ask("POST", "/auth", {"email": "nobody", "password": "x"})
 
 
-def carry_on(people, seconds):
-    """Everybody watches videos; tokens have to be renewed meanwhile."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+def carry_on(people, seconds, until=lambda: True):
+    """Everybody watches videos, for so long at least, and then until something is so; tokens have to be renewed meanwhile."""
+    begun = time.monotonic()
+    while (gone := time.monotonic() - begun) < seconds or not until():
+        if gone > 120:
+            raise SystemExit(f"{NAME}: nothing comes of it within two minutes")
         for person in people:
             person.ask("GET", "/videos/1")
             person.ask("GET", "/episodes")
         time.sleep(0.1)
+
+
+def go_on(prometheus, people, seconds):
+    """Everybody carries on until Prometheus has seen both gateways a few times meanwhile: a rate takes two looks."""
+    begun = time.time()
+
+    def is_seen():
+        seen = prometheus.numbers('min(sum_over_time(up{job="cloakroom"}[%ds]))' % (time.time() - begun))
+        return seen and seen[0] >= 3
+
+    carry_on(people, seconds, is_seen)
+
+
+def play(run, prometheus, ports):
+    """Brings everything about that is counted. The people who are left at the end come back."""
+    for port in ports:
+        for _ in range(3):
+            use_once(port)
+    people = [use(port) for _ in range(3) for port in ports]
+    go_on(prometheus, people, 4)
+    for name in ("compose", "systemd"):
+        run.signal(name, signal.SIGHUP)
+    for port in ports:
+        use_once(port)
+        leaving = use(port)
+        leaving.ask("DELETE", "/auth/sessions")
+        leaving.ask("DELETE", "/auth")
+        people = [person for person in people if person.port != port] + [use(port)]
+    go_on(prometheus, people, 5)
+    run.stop("api")
+    for port in ports:
+        Client(port).ask("POST", "/auth", {"email": "jo@example.com", "password": "secret"})
+    go_on(prometheus, people, 3)
+    run.stop("redis")
+    go_on(prometheus, people, 3)
+    return people

@@ -9,10 +9,12 @@
 set -euo pipefail
 
 missing=()
+commands=()
 for wanted in "$@"; do
     package=${wanted#*=}
     if [[ $wanted == *=* ]]; then
         command -v "${wanted%%=*}" >/dev/null && continue
+        commands+=("${wanted%%=*}")
     else
         state=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
         [[ $state == installed ]] && continue
@@ -61,9 +63,18 @@ fi
 installed_packages >"$before"
 
 echo "packages: installing ${missing[*]}"
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+install_missing() {
+    "${as_root[@]}" apt-get update -qq &&
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+            apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+if ! install_missing; then
+    echo "packages: apt-get does not install these, and says above why: ${missing[*]}" >&2
+    if ((${#commands[@]})); then
+        echo "packages: these commands will do as well, wherever on PATH they come from: ${commands[*]}" >&2
+    fi
+    exit 1
+fi
 
 # Without this a service that was not started now would be at the next boot.
 if command -v systemctl >/dev/null; then

@@ -13,7 +13,13 @@ tools=(
 )
 
 deploy/toolchain.sh
-deploy/packages.sh "${tools[@]}"
+if ! deploy/packages.sh "${tools[@]}"; then
+    if grep -qx 'ID=ubuntu' /etc/os-release; then
+        echo "test: Ubuntu has Chromium as a snap only, and apt-get brings no chromium and chromedriver there. Put both on" >&2
+        echo "test: PATH, under these names: links to Google Chrome and the ChromeDriver of its version will do." >&2
+    fi
+    exit 1
+fi
 python=$(deploy/python.sh Tests/requirements.txt)
 export PATH=$python:$PATH
 

@@ -99,7 +99,7 @@ AUTHENTICATION = [
 ]
 
 REFRESHES = [
-    panel("Renewals of tokens", "By how they ended. `coalesced` used another request's; `rejected` ends a session.", "reqps",
+    panel("Renewals of tokens", "By how they ended. `coalesced`: another replica was first; `rejected` ends a session.", "reqps",
         [(rate("cloakroom_token_refreshes_total", "outcome"), "{{outcome}}")], stacked=True, width=12),
     panel("Duration of a renewal", "Of those that succeeded.", "s",
         quantiles("cloakroom_token_refresh_duration_seconds", where=', outcome="success"'), width=12),

@@ -14,7 +14,7 @@ extension StatusPage {
             "refreshes", "Refreshes of tokens",
             tables: [
                 outcomes(
-                    "refreshes-caption", "By what came of them. Coalesced: waited for another one and used its result.",
+                    "refreshes-caption", "By what came of them. Coalesced: another replica was first.",
                     document.refreshes, failures: ["transient", "lease_timeout", "rejected"],
                     empty: "No token was refreshed yet.")
             ])

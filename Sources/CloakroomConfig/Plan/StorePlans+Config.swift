@@ -106,11 +106,11 @@ extension ValueFormat where Value == HostAndPort {
         // Whatever goes on like an address with a password in it is not repeated.
         guard !text.contains("@") else { throw Mistake("an address takes no user and no password", example) }
         guard !text.contains("://") else {
-            throw Mistake("\(Printable.quoted(text)) has a scheme", "\(example); TLS is switched on in tls")
+            throw Mistake("has a scheme", "\(example); TLS is switched on in tls")
         }
         guard let address = HostAndPort(text), !address.host.isEmpty, HostAndPort.isHost(address.host),
             address.port > 0
-        else { throw Mistake("\(Printable.quoted(text)) is not host:port", example) }
+        else { throw Mistake("\(Printable.quoted(text.prefix { !"/?#".contains($0) })) is not host:port", example) }
         return address
     }
 }

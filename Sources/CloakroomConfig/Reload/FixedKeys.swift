@@ -1,7 +1,8 @@
 public import CloakroomCore
 
 /// The keys that a running gateway cannot take over: what they say is built into what is there once, such as sockets,
-/// the store and its sessions, or the writer of the log. All others can change while requests are served.
+/// the store and its sessions, or the writer of the log, or is promised at the start, such as the time for the end. All
+/// others can change while requests are served.
 enum FixedKeys {
     /// A key, or a section with all that is in it, and whether two plans differ in it.
     struct FixedKey: Sendable {
@@ -50,6 +51,8 @@ enum FixedKeys {
         FixedKey("session.cookie.sameSite") { $0.session.cookie.sameSite },
         FixedKey("limits.connections") { $0.limits.connections },
         FixedKey("limits.connectionsPerAddress") { $0.limits.connectionsPerAddress },
+        FixedKey("timeouts.identity") { $0.timeouts.identity },
+        FixedKey("timeouts.drain") { $0.timeouts.drain },
         FixedKey("trustedPeers") { $0.trustedPeers },
         FixedKey("logging.format") { $0.logging.format },
         FixedKey("logging.accessLog") { $0.logging.accessLog },

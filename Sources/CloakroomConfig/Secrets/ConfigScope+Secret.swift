@@ -6,7 +6,7 @@ extension ConfigScope {
         let twin = SecretFilesProvider.twin(of: name)
         // In the order in which people read of them.
         reading.document(path + [name]) { $0.isSecret = true }
-        _ = optional(twin, as: .text)
+        _ = optional(twin, as: secretFilePath)
         let value = optional(name, as: format, isSecret: true)
         reading.document(path + [twin]) { $0.expectation = Self.secretFile }
         complainIfDoubled(name, twin)
@@ -18,12 +18,18 @@ extension ConfigScope {
     func secrets<Value>(_ name: String, as format: ValueFormat<Value>) -> [Value]? {
         let twin = SecretFilesProvider.twin(of: name)
         reading.document(path + [name]) { $0.isSecret = true }
-        _ = optional(twin, as: .text)
+        _ = optional(twin, as: secretFilePath)
         // How a secret is rendered does not show it.
         let values = list(name, as: format)
         reading.document(path + [twin]) { $0.expectation = Self.secretFile + ", one a line" }
         complainIfDoubled(name, twin)
         return values
+    }
+
+    private var secretFilePath: ValueFormat<String> {
+        let folder = reading.folder
+        return ValueFormat(
+            "text", parse: ValueFormat<String>.text.parse, render: { SecretFile.shown($0, in: folder) })
     }
 
     private static let secretFile = "path of a file that holds the secret"

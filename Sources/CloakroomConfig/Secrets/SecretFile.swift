@@ -27,6 +27,31 @@ enum SecretFile {
         return lines.map(String.init)
     }
 
+    /// What to say where there is no such file. The secret itself is easily pasted where its file's path belongs, so only
+    /// what begins like a path is repeated: with a folder that is there. A slash alone tells nothing, for base64 has it.
+    /// - Parameters:
+    ///   - text: The path as it was written.
+    ///   - path: The path as it is opened.
+    static func missing(_ text: String, at path: String) -> Mistake {
+        guard text.dropFirst().contains("/"), isNamedFolder(PathInConfig.folder(of: path)) else {
+            return Mistake(
+                "there is no such file",
+                "create it, or correct the path; a secret itself stands in the key without File at its end")
+        }
+        return Mistake("there is no file \(Printable.quoted(path))", "create it, or correct the path")
+    }
+
+    /// How a path is shown: not at all if there is nothing, for the same reason.
+    static func shown(_ text: String, in folder: String) -> String {
+        FileManager.default.fileExists(atPath: PathInConfig.resolve(text, in: folder)) ? text : "<redacted>"
+    }
+
+    private static func isNamedFolder(_ path: String) -> Bool {
+        guard path.contains(where: { $0 != "/" }) else { return false }
+        var isDirectory = false
+        return FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) && isDirectory
+    }
+
     private static func contents(_ path: String) throws(Mistake) -> String {
         let bytes = try PathInConfig.contents(of: path)
         guard bytes.count <= maximumBytes else {

@@ -1,5 +1,6 @@
 import CloakroomCore
 import Configuration
+import FoundationEssentials
 
 /// Gives the values of secret keys from the files that their `…File` twins name.
 ///
@@ -38,6 +39,7 @@ struct SecretFilesProvider: FixedProvider {
             return LookupResult(encodedKey: key.description, value: nil)
         }
         let file = PathInConfig.resolve(path, in: folder)
+        guard FileManager.default.fileExists(atPath: file) else { throw SecretFile.missing(path, at: file) }
         let content: ConfigContent =
             type == .stringArray
             ? .stringArray(try SecretFile.readLines(file)) : .string(try SecretFile.read(file))

@@ -1,7 +1,7 @@
 import CloakroomCore
 
 /// The address of a collector: `http` or `https`, a host, maybe a port, and a path. What is wrong with one is told without
-/// repeating it where it may hold a password.
+/// repeating what may hold a secret: all of it where there is a user or a query, and else what follows the host.
 struct CollectorURL {
     /// The whole address, scheme in lower case.
     let text: String
@@ -14,16 +14,16 @@ struct CollectorURL {
         guard !text.contains("@") else {
             throw Mistake("the address of a collector takes no user and no password", "put them into headers")
         }
-        guard let end = text.firstRange(of: "://") else {
-            throw Mistake("\(Printable.quoted(text)) is not a URL", Self.example)
-        }
-        let scheme = text[..<end.lowerBound].lowercased()
-        guard scheme == "http" || scheme == "https" else {
-            throw Mistake("\(Printable.quoted(text)) is not reached by http or https", Self.example)
-        }
         // In a query there may be a key.
         guard !text.contains("?"), !text.contains("#") else {
             throw Mistake("the address of a collector takes no query and no fragment", Self.example)
+        }
+        guard let end = text.firstRange(of: "://") else {
+            throw Mistake("is not a URL", Self.example)
+        }
+        let scheme = text[..<end.lowerBound].lowercased()
+        guard scheme == "http" || scheme == "https" else {
+            throw Mistake("is not reached by http or https", Self.example)
         }
         let rest = text[end.upperBound...]
         let slash = rest.firstIndex(of: "/") ?? rest.endIndex
@@ -31,9 +31,11 @@ struct CollectorURL {
         let hasPort = (authority.lastIndex(of: "]").map { authority[$0...] } ?? authority).contains(":")
         guard let address = HostAndPort(hasPort ? String(authority) : "\(authority):80"), !address.host.isEmpty,
             HostAndPort.isHost(address.host), address.port > 0
-        else { throw Mistake("\(Printable.quoted(text)) has no valid host and port", Self.example) }
+        else {
+            throw Mistake("\(Printable.quoted("\(scheme)://\(authority)")) has no valid host and port", Self.example)
+        }
         guard rest[slash...].utf8.allSatisfy({ (0x21...0x7e).contains($0) && !"\"<>\\^`{|}".utf8.contains($0) }) else {
-            throw Mistake("\(Printable.quoted(text)) has a path with characters that no URL has", Self.example)
+            throw Mistake("has a path with characters that no URL has", Self.example)
         }
         self.path = String(rest[slash...])
         self.text = "\(scheme)://\(rest)"

@@ -10,20 +10,21 @@ extension ValueFormat where Value == String {
                 throw Mistake(
                     "* would let every site act in the name of whoever is signed in", "write the origins, one by one")
             }
+            // Whatever looks like an address with a password in it is not repeated, and no query is.
+            guard !text.contains("@") else { throw Mistake("an origin takes no user and no password", originExample) }
+            let shown = Printable.quoted(text.prefix { !"?#".contains($0) })
             guard !text.contains("*") else {
                 throw Mistake(
-                    "\(Printable.quoted(text)) holds a wildcard: whoever gets a name under it would be trusted too",
+                    "\(shown) holds a wildcard: whoever gets a name under it would be trusted too",
                     "write the origins, one by one")
             }
             guard lower != "null" else {
                 throw Mistake("null is what any page can call itself", "leave it out")
             }
-            // Whatever looks like an address with a password in it is not repeated.
-            guard !text.contains("@") else { throw Mistake("an origin takes no user and no password", originExample) }
             for (scheme, usualPort) in [("https", 443), ("http", 80)] where lower.hasPrefix("\(scheme)://") {
                 return try origin(scheme, String(lower.dropFirst(scheme.count + 3)), usualPort: usualPort)
             }
-            throw Mistake("\(Printable.quoted(text)) is not an origin", originExample)
+            throw Mistake("\(shown) is not an origin", originExample)
         }, render: { $0 })
 
     private static let originExample =

@@ -10,6 +10,10 @@ enum PEMFile {
         ValueFormat(
             "path of a PEM file",
             parse: { text throws(Mistake) in
+                // A key in the place of its file's path is not repeated.
+                guard !text.contains("-----BEGIN") else {
+                    throw Mistake("holds PEM itself", "name a file that holds it")
+                }
                 let path = PathInConfig.resolve(try ValueFormat<String>.text.parse(text), in: folder)
                 try check(path, holds: content)
                 return path

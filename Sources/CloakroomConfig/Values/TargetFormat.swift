@@ -4,17 +4,22 @@ extension ValueFormat where Value == UpstreamTargetPlan {
     /// Where an upstream is reached: `http://host:port`, `https://host:port` or `unix:/path`. HTTP/1.1 is spoken to all.
     static let target = ValueFormat("`http://host:port`, `https://host:port` or `unix:/path`") { text throws(Mistake) in
         let lower = text.lowercased()
-        // Whatever goes on like an address with a password in it is not repeated.
+        // What may hold a secret is not repeated: a user and a password, a query, a path.
         guard lower.hasPrefix("unix:") || !text.contains("@") else {
             throw Mistake("a target takes no user and no password", example)
         }
         if lower.hasPrefix("unix:") { return try unixSocket(text) }
+        guard !text.contains(where: { "?#".contains($0) }) else {
+            throw Mistake("a target takes no query and no fragment", example)
+        }
         for scheme in ["h2:", "h2c:", "http+unix:", "https+unix:"] where lower.hasPrefix(scheme) {
             throw Mistake("\(scheme.dropLast()) targets are not supported yet", example)
         }
         if lower.hasPrefix("http://") { return try tcp(.http, text, usualPort: 80) }
         if lower.hasPrefix("https://") { return try tcp(.https, text, usualPort: 443) }
-        throw Mistake("\(Printable.quoted(text)) is not an address of an upstream", example)
+        // A path begins behind the host, unless there is no host at all.
+        let host = text.firstIndex(of: "/").map { text[..<$0] } ?? text[...]
+        throw Mistake("\(Printable.quoted(host)) is not an address of an upstream", example)
     }
 
     private static let example = "write http://host:port, https://host:port or unix:/path"
@@ -25,9 +30,8 @@ extension ValueFormat where Value == UpstreamTargetPlan {
         let example = "\(scheme.rawValue)://host:port"
         var authority = text.dropFirst("\(scheme.rawValue)://".count)
         if authority.hasSuffix("/") { authority = authority.dropLast() }
-        guard !authority.contains(where: { "/?#".contains($0) }) else {
-            throw Mistake(
-                "\(Printable.quoted(text)) has a path or a query", "write \(example); the request brings the path")
+        guard !authority.contains("/") else {
+            throw Mistake("a target takes no path", "write \(example); the request brings the path")
         }
         let hasPort = (authority.lastIndex(of: "]").map { authority[$0...] } ?? authority).contains(":")
         guard let address = HostAndPort(hasPort ? String(authority) : "\(authority):\(usualPort)"),
@@ -42,8 +46,7 @@ extension ValueFormat where Value == UpstreamTargetPlan {
     private static func unixSocket(_ text: String) throws(Mistake) -> UpstreamTargetPlan {
         let path = String(text.dropFirst("unix:".count))
         guard path.hasPrefix("/"), !path.hasPrefix("//"), path.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else {
-            throw Mistake(
-                "\(Printable.quoted(text)) has no absolute path", "write one such as unix:/run/api.sock")
+            throw Mistake("the socket has no absolute path", "write one such as unix:/run/api.sock")
         }
         guard path.utf8.count <= longestSocketPath else {
             throw Mistake(

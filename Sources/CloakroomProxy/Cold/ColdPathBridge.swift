@@ -11,12 +11,18 @@ enum ColdPathBridge {
         _ exchange: Exchange, on eventLoop: any EventLoop, work: @escaping @Sendable () async -> Result,
         resume: @escaping @Sendable (Exchange, Result) -> Void
     ) {
-        let bound = NIOLoopBound(exchange, eventLoop: eventLoop)
+        // What the work needs must not be given up before it is done, not even where the client is.
+        let generation = exchange.generation
+        generation.enter()
+        let bound = NIOLoopBound((exchange: exchange, generation: generation), eventLoop: eventLoop)
         let span = exchange.trace.server?.context
         Task {
             let result =
                 if let span { await ServiceContext.withValue(span) { await work() } } else { await work() }
-            eventLoop.execute { resume(bound.value, result) }
+            eventLoop.execute {
+                resume(bound.value.exchange, result)
+                bound.value.generation.leave()
+            }
         }
     }
 }

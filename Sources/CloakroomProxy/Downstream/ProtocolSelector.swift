@@ -115,6 +115,8 @@ final class ProtocolSelector: ChannelInboundHandler, RemovableChannelHandler, Lo
 
     func deadlineExpired(now: UInt64) { closeNow() }
 
+    var isOverTLS: Bool { client.isTLS }
+
     /// Nothing has been asked for yet.
     func drain() { closeNow() }
 

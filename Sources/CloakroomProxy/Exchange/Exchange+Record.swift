@@ -5,14 +5,17 @@ import NIOCore
 
 /// What telemetry is told about an exchange.
 extension Exchange {
-    /// Tells telemetry, exactly once for every exchange, on whatever way it ended.
+    /// Tells telemetry, exactly once for every exchange, on whatever way it ended. Sending an answer may find that the
+    /// client is gone, which is an end of its own: whoever comes second has nothing more to tell.
     func finish(errorType: ExchangeError?) {
-        let now = context.now
+        guard leaveGeneration() else { return }
+        // Not the event's moment: what the gateway itself did since then belongs to the exchange.
+        let now = NIODeadline.now().uptimeNanoseconds
         record.errorType = errorType
         record.durationNanoseconds = now &- startedAt
         record.bytesReceived = UInt64(receivedBody)
         if sentAt != 0, record.upstreamDurationNanoseconds == nil {
-            record.upstreamDurationNanoseconds = now &- sentAt
+            record.upstreamDurationNanoseconds = upstreamDuration(until: context.now)
         }
         endTrace(record)
         let bytes = head.bytes
@@ -22,6 +25,8 @@ extension Exchange {
             record, method: span.extracting(head.method.start..<head.method.end),
             path: span.extracting(path.start..<path.end))
         generation.leave()
+        // A connection that rests must not keep what is no longer in effect.
+        settleGeneration()
         forgetHead()
         permit = nil
         pool = nil
@@ -32,6 +37,10 @@ extension Exchange {
         keepsBody = false
         refusals = 0
     }
+
+    /// How long the upstream has taken. The request may have been sent later than at the moment of the event that is being
+    /// handled.
+    func upstreamDuration(until now: UInt64) -> UInt64 { now > sentAt ? now &- sentAt : 0 }
 
     /// Where path and query stand in the head; of an absolute target without what comes before.
     var receivedTarget: ByteRange {

@@ -64,11 +64,14 @@ extension Exchange {
         return TraceContext(traceparent: span.extracting(range.start..<range.end))
     }
 
-    /// The path as the client wrote it, without its query, which may hold secrets; cut where it is very long.
+    /// The path as the client wrote it, as far as it may be told.
     private var receivedPath: String {
         let range = receivedTarget
-        let path = head.bytes.getBytes(at: head.bytes.readerIndex + range.start, length: range.count) ?? []
-        return String(decoding: path.prefix { $0 != UInt8(ascii: "?") }.prefix(1_024), as: UTF8.self)
+        let bytes = head.bytes
+        let told = ExchangeRecord.toldLength(
+            ofPath: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
+        return String(
+            decoding: bytes.getBytes(at: bytes.readerIndex + range.start, length: told) ?? [], as: UTF8.self)
     }
 
     private var routeName: String {

@@ -75,6 +75,15 @@ extension Exchange {
         }
     }
 
+    /// Other tables are in effect. What has an end of its own finishes with the old ones; what has none goes on only if
+    /// its route is there as it was.
+    func tablesReplaced() {
+        guard silenceDeadline != nil, machine.isRelaying || machine.state == .tunnelEnding, let permit else { return }
+        let tables = generation.tables
+        guard !context.generation.tables.serves(tables.routes[permit.route].route, of: tables) else { return }
+        endTunnel(.goingAway)
+    }
+
     // MARK: - Silence and sessions
 
     /// How often the session behind an endless answer is looked at, in nanoseconds.

@@ -52,7 +52,11 @@ extension Exchange {
             if collected.readableBytes > 0 { connection.writeBody(collected) }
             connection.finishRequest()
             // Sending may have failed, and all be over or begun anew.
-            if machine.state == .sent(.complete), upstream == connection { expectResponse() }
+            if machine.state == .sent(.complete), upstream == connection {
+                // Until now it was the gateway that took its time; from here on it is the upstream.
+                sentAt = NIODeadline.now().uptimeNanoseconds
+                expectResponse()
+            }
         } else {
             downstream?.setDeadline(sentAt &+ bodyIdle)
             // A client that waits for 100 (Continue) sends nothing until the upstream has seen the head.
@@ -144,7 +148,7 @@ extension Exchange {
         upstream = nil
         let now = context.now
         let mayRetry = isStale && record.retries == 0 && isIdempotent
-        if sentAt != 0 { record.upstreamDurationNanoseconds = now &- sentAt }
+        if sentAt != 0 { record.upstreamDurationNanoseconds = upstreamDuration(until: now) }
         endAttempt(failure: failure)
         switch machine.upstreamFailed(mayRetry: mayRetry) {
         case .retry:

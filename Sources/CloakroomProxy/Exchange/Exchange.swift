@@ -12,6 +12,8 @@ final class Exchange: Equatable {
     let context: LoopContext
     /// What the exchange goes by, from its beginning to its end.
     private(set) var generation: TableGeneration
+    /// Whether it has begun and not ended.
+    private var isCounted = false
     let peer: Peer
     /// The request's head. The client's side fills it in and then calls ``begin(_:now:)``.
     var head = RequestHead()
@@ -80,9 +82,21 @@ final class Exchange: Equatable {
 
     /// A new exchange begins: it goes by what is in effect now.
     func enterGeneration() {
-        // Mostly it is the same, and then there is nothing to count references for.
-        if generation !== context.generation { generation = context.generation }
+        settleGeneration()
         generation.enter()
+        isCounted = true
+    }
+
+    /// Goes by what is in effect now. Mostly it is the same, and then there is nothing to count references for.
+    func settleGeneration() {
+        if generation !== context.generation { generation = context.generation }
+    }
+
+    /// The exchange ends.
+    /// - Returns: Whether it had not ended before.
+    func leaveGeneration() -> Bool {
+        defer { isCounted = false }
+        return isCounted
     }
 
     // MARK: - The request
@@ -262,48 +276,6 @@ final class Exchange: Equatable {
             finish(errorType: .clientClosed)
         case .nothing:
             break
-        }
-    }
-
-    func cut(_ error: ExchangeError) {
-        cancelUpstream()
-        let downstream = self.downstream
-        machine.finish()
-        finish(errorType: error)
-        downstream?.abort()
-    }
-
-    func cancelUpstream() {
-        upstream?.cancel()
-        upstream = nil
-    }
-
-    func bodyTooLarge() {
-        cancelUpstream()
-        record.errorType = .bodyTooLarge
-        guard case .sent = machine.state, let permit else { return cut(.bodyTooLarge) }
-        answer(generation.tables.routes[permit.route].problem(.contentTooLarge), now: context.now)
-    }
-
-    func expectResponse() {
-        guard let permit else { return }
-        downstream?.setDeadline(sentAt &+ generation.tables.routes[permit.route].responseHeadTimeout)
-    }
-
-    var bodyIdle: UInt64 {
-        permit.map { generation.tables.routes[$0.route].bodyIdleTimeout } ?? generation.timeouts.bodyIdle
-    }
-
-    var bodyLimit: Int {
-        permit.map { generation.tables.routes[$0.route].bodyLimit } ?? 0
-    }
-
-    /// Whether the request may be sent twice, and can be (RFC 9110 §9.2.2).
-    var isIdempotent: Bool {
-        guard framing == .none else { return false }
-        return switch record.method {
-        case .get, .head, .put, .delete, .options, .trace: true
-        case .post, .patch, .connect, .other: false
         }
     }
 }

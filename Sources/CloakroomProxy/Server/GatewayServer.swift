@@ -83,7 +83,10 @@ public final class GatewayServer: Service {
         }
         // Goes on until the end of this function, which cancels it.
         async let _: Void = CertificateReloader.watch(
-            listeners.compactMap(\.namedTLS), registry: tables.telemetry.registry, logger: logger)
+            listeners.compactMap(\.namedTLS), registry: tables.telemetry.registry, logger: logger
+        ) {
+            await loops.drainTLS()
+        }
         async let _: Void = MemoryReturn.watch(limit)
         standing.withLock { $0 = Standing(tables: tables, loops: loops, listeners: listeners) }
         phase.withLock { $0 = .listening }
@@ -151,7 +154,9 @@ public final class GatewayServer: Service {
 
 extension GatewayServer {
     /// Goes over to other tables and certificates while connections go on: all of it or nothing. Requests under way
-    /// finish with what they began with.
+    /// finish with what they began with; tunnels and event streams end unless their route stays what it was. Where
+    /// clients have to show other certificates than before, or another version of TLS, those that are connected over TLS
+    /// are asked to connect again: answers say `Connection: close`, HTTP/2 says GOAWAY.
     ///
     /// Listeners, the session store, limits on connections, the number of event loops and trusted peers stay what they
     /// were at the start; whoever makes the tables sees to it that their plan says the same.
@@ -164,14 +169,20 @@ extension GatewayServer {
             throw ListenerError(description: "the gateway is not listening (try again once it does)")
         }
         // First everything that can fail.
-        var commits: [@Sendable () -> Void] = []
+        var changes: [TLSListener.Change] = []
         for (listener, plan) in zip(standing.listeners, tables.plan.listeners) {
             guard let tls = listener.namedTLS?.tls, let plan = plan.tls else { continue }
-            commits.append(try tls.prepare(plan))
+            changes.append(try tls.prepare(plan))
         }
-        for commit in commits { commit() }
+        // What keeps clients out comes before the tables, and what lets them in comes after: at no moment may somebody
+        // pass whom neither the old nor the new configuration lets pass.
+        var asksForOther = false
+        for change in changes where !change.asksForLess { asksForOther = change.commit() || asksForOther }
         self.standing.withLock { $0?.tables = tables }
         try await standing.loops.replace(tables, onRetired: onRetired)
+        for change in changes where change.asksForLess { asksForOther = change.commit() || asksForOther }
+        // Who stands in the door shows what is asked for now.
+        if asksForOther { await standing.loops.drainTLS() }
     }
 
     /// How the upstreams do, in the order of the configuration that is in effect.

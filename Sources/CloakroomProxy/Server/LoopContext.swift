@@ -40,11 +40,18 @@ final class LoopContext {
         generation = TableGeneration(tables)
         generation.open(on: self)
         retired.append(old)
+        for member in members { member.tablesReplaced() }
         let bound = NIOLoopBound(self, eventLoop: eventLoop)
         old.retire {
             bound.value.forget(old)
             onRetired()
         }
+    }
+
+    /// Lets connections over TLS finish what they are doing, and no more.
+    func drainTLS() {
+        beginEvent()
+        for member in members where member.isOverTLS { member.drain() }
     }
 
     private func forget(_ generation: TableGeneration) {
@@ -198,7 +205,16 @@ protocol LoopMember: AnyObject {
     var memberIndex: Int { get set }
     /// Whether it is a client's connection, which a drain waits for.
     var isDownstream: Bool { get }
+    /// Whether it is a client's connection over TLS.
+    var isOverTLS: Bool { get }
     func deadlineExpired(now: UInt64)
+    /// Other tables are in effect.
+    func tablesReplaced()
     func drain()
     func closeNow()
+}
+
+extension LoopMember {
+    var isOverTLS: Bool { false }
+    func tablesReplaced() {}
 }

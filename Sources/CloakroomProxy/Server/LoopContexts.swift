@@ -50,6 +50,13 @@ final class LoopContexts: Sendable {
         EventLoopFuture.andAllComplete(retired, on: first).whenComplete { _ in onRetired() }
     }
 
+    /// Has clients that are connected over TLS finish what they are doing and connect again.
+    func drainTLS() async {
+        for eventLoop in eventLoops {
+            try? await eventLoop.submit { self.context(of: eventLoop)?.drainTLS() }.get()
+        }
+    }
+
     /// Lets clients finish.
     /// - Returns: Whether all did within the limit.
     func drain(within limit: Duration) async -> Bool {

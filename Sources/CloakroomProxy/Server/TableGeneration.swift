@@ -13,7 +13,7 @@ final class TableGeneration {
     let headLimits: HeadLimits
     let timeouts: TimeoutNanoseconds
     private(set) var pools: [UpstreamPool] = []
-    /// How many exchanges have begun with it and not ended.
+    /// How many exchanges, and pieces of work for them, have begun with it and not ended.
     private(set) var unfinished = 0
     private var onRetired: (() -> Void)?
 
@@ -35,12 +35,12 @@ final class TableGeneration {
         }
     }
 
-    /// An exchange begins.
+    /// An exchange begins, or work for it off the event loop.
     func enter() {
         unfinished += 1
     }
 
-    /// An exchange has ended.
+    /// It has ended.
     func leave() {
         unfinished -= 1
         if unfinished == 0, let onRetired {

@@ -80,6 +80,22 @@ public final class GatewayTables: Sendable {
     }
 }
 
+extension GatewayTables {
+    /// Whether a route of other tables stands in these too, as far as it says who may pass, to where, and with what.
+    func serves(_ route: Route, of others: GatewayTables) -> Bool {
+        routes.contains { entry in
+            var same = entry.route
+            guard same.name == route.name, plan.upstreams[same.upstream] == others.plan.upstreams[route.upstream] else {
+                return false
+            }
+            same.upstream = route.upstream
+            same.messages = route.messages
+            same.accessLogRatio = route.accessLogRatio
+            return same == route
+        }
+    }
+}
+
 /// A route made ready for serving. A class, so that handing it around costs one reference and not one for each field:
 /// as a struct it was 2 % of the instructions of a request.
 final class RouteEntry: Sendable {

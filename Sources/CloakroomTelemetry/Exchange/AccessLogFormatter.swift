@@ -1,9 +1,8 @@
 /// Writes one line per finished exchange, for programs or for a person at a terminal. What does not change from request
 /// to request (names of routes and targets) is rendered when the formatter is made.
 struct AccessLogFormatter {
-    /// Longer methods and paths are cut here, in bytes.
+    /// Longer methods are cut here, in bytes.
     static let methodLimit = 32
-    static let pathLimit = 1_024
 
     private var timestamp = TimestampRenderer()
     private let format: TelemetrySettings.LogFormat
@@ -33,7 +32,7 @@ struct AccessLogFormatter {
     mutating func append(
         _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, to line: inout LineBuffer
     ) {
-        let path = path.extracting(first: Self.loggedLength(of: path))
+        let path = path.extracting(first: ExchangeRecord.toldLength(ofPath: path))
         let method = method.extracting(first: Self.methodLimit)
         switch format {
         case .json:
@@ -77,13 +76,5 @@ struct AccessLogFormatter {
                 ([nil] + ExchangeTLSVersion.allCases.map(Optional.some)).map { fragment(scheme, version, $0) }
             }
         }
-    }
-
-    /// How much of the path is logged: up to its query, which may hold secrets, and up to the limit.
-    private static func loggedLength(of path: Span<UInt8>) -> Int {
-        var end = 0
-        let limit = min(path.count, pathLimit)
-        while end < limit, path[end] != UInt8(ascii: "?") { end += 1 }
-        return end
     }
 }

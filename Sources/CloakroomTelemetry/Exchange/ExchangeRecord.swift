@@ -45,6 +45,19 @@ public struct ExchangeRecord: Sendable {
     /// A record with nothing known yet.
     public init() {}
 
+    /// Longer paths are told of up to here, in bytes.
+    static let pathLimit = 1_024
+
+    /// How much of a target may be told: up to its query or fragment, which may hold secrets, and up to 1 KiB. Nothing of
+    /// what does not begin like a path: before a host there may be a password (RFC 3986 §3.2.1).
+    public static func toldLength(ofPath path: Span<UInt8>) -> Int {
+        guard path.count > 0, path[0] == UInt8(ascii: "/") || path[0] == UInt8(ascii: "*") else { return 0 }
+        var end = 0
+        let limit = min(path.count, pathLimit)
+        while end < limit, path[end] != UInt8(ascii: "?"), path[end] != UInt8(ascii: "#") { end += 1 }
+        return end
+    }
+
     /// What the gateway itself took: the whole without the upstream's part.
     var overheadNanoseconds: UInt64 {
         let upstream = upstreamDurationNanoseconds ?? 0

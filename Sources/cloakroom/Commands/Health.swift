@@ -51,7 +51,10 @@ enum HealthCheck {
     /// Asks, and waits 2 seconds at most.
     static func ask(_ address: HostAndPort) async -> Answer {
         let request = HTTPClientRequest(url: "http://\(address)/ready")
-        let client = HTTPClient(eventLoopGroupProvider: .singleton)
+        // What answers with another address is no admin listener, whoever is at that address.
+        let client = HTTPClient(
+            eventLoopGroupProvider: .singleton,
+            configuration: HTTPClient.Configuration(redirectConfiguration: .disallow))
         let answer: Answer
         do {
             let response = try await client.execute(request, timeout: .seconds(2))

@@ -45,7 +45,7 @@ struct ReadConfig: Sendable {
             let config = try loadConfig(sources)
             files = config.watchedFiles
             attempts += 1
-            // While somebody keeps writing, what was read is taken as it is: the next look finds that it is outdated.
+            // While somebody keeps writing, what was read is handed on as it is: the next look finds something else.
             if attempts == 4 || FilesStamp(of: files) == before { return ReadConfig(config: config, stamp: before) }
         }
     }

@@ -5,7 +5,7 @@ import UnixSignals
 enum ReloadTrigger: Sendable, Equatable {
     /// Somebody asks for it: everything is read and put to use, changed or not.
     case signal
-    /// It is time to look whether a file has changed.
+    /// It is time to look whether a file has changed. A change counts at the second look that finds it.
     case look
 }
 

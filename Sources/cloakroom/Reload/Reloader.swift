@@ -15,6 +15,8 @@ struct Reloader {
     private(set) var running: ReadConfig
     /// What was wrong at the last attempt, and with which files; `nil` if it went well.
     private var failure: (problems: [String], stamp: FilesStamp)?
+    /// What the last attempt found, where nothing has come of it yet.
+    private var lastFound: Found?
 
     init(
         sources: ConfigSources, state: ReloadState, check: @escaping @Sendable (GatewayPlan) -> [String],
@@ -31,13 +33,23 @@ struct Reloader {
     }
 
     /// Makes an attempt, if there is anything to attempt.
+    ///
+    /// What a look finds counts once the next look finds the same. A file that somebody is writing can be one without a
+    /// mistake at any moment of it: routes may be missing at its end. Whoever sends a signal says that it is complete.
     mutating func handle(_ trigger: ReloadTrigger) async {
         let files = running.config.watchedFiles
         let stamp = FilesStamp(of: files)
         // After a failure there is an attempt at each look: what was missing may be in a file that nobody knows of yet.
-        guard trigger == .signal || stamp != running.stamp || failure != nil else { return }
+        guard trigger == .signal || stamp != running.stamp || failure != nil else {
+            lastFound = nil
+            return
+        }
+        let next = Result { () throws(Refusal) in try read(files: files) }
+        let found = Found(next, known: stamp)
+        defer { lastFound = found }
+        guard trigger == .signal || found == lastFound else { return }
         do throws(Refusal) {
-            let next = try read(files: files)
+            let next = try next.get()
             do { try await apply(next.config.plan) } catch { throw Refusal(problems: ["\(error)"]) }
             running = next
             failure = nil
@@ -47,6 +59,23 @@ struct Reloader {
             failure = (error.problems, stamp)
             // The same mistake is not news at every look.
             if trigger == .signal || !isKnown { tell(trigger, problems: error.problems) }
+        }
+    }
+
+    /// What an attempt found in the files, to be compared with what the next one finds.
+    private struct Found: Equatable {
+        /// The files that were known before.
+        let known: FilesStamp
+        /// Those of the configuration that was read, which may name others; `nil` where it is of no use.
+        let read: FilesStamp?
+        let problems: [String]
+
+        init(_ result: Result<ReadConfig, Refusal>, known: FilesStamp) {
+            self.known = known
+            switch result {
+            case .success(let next): (read, problems) = (next.stamp, [])
+            case .failure(let refusal): (read, problems) = (nil, refusal.problems)
+            }
         }
     }
 

@@ -4,6 +4,7 @@ import CloakroomProxy
 import NIOCore
 import NIOPosix
 import ServiceLifecycle
+import Synchronization
 import Tracing
 
 /// What signs people in and renews their tokens under one configuration. Another configuration brings another one, and
@@ -68,19 +69,33 @@ struct Accounts: Sendable {
 }
 
 /// Runs the accounts of the configuration in effect, and of those before it for as long as they are needed.
-struct AccountsService: Service {
-    private let generations = AsyncStream.makeStream(of: Accounts.self)
+final class AccountsService: Service {
+    private let arrivals = AsyncStream.makeStream(of: Void.self)
+    /// Those that were taken over and do not run yet.
+    private let waiting = Mutex<[Accounts]>([])
 
     /// Takes over another one.
     func add(_ accounts: Accounts) {
-        generations.continuation.yield(accounts)
+        waiting.withLock { $0.append(accounts) }
+        arrivals.continuation.yield()
     }
 
     func run() async throws {
         await withDiscardingTaskGroup { group in
-            for await accounts in generations.stream.cancelOnGracefulShutdown() {
-                group.addTask { await cancelWhenGracefulShutdown { await accounts.run() } }
+            for await _ in arrivals.stream.cancelOnGracefulShutdown() {
+                for accounts in takeWaiting() {
+                    group.addTask { await cancelWhenGracefulShutdown { await accounts.run() } }
+                }
             }
+        }
+        // A stop that came before they ran.
+        for accounts in takeWaiting() { await accounts.discard() }
+    }
+
+    private func takeWaiting() -> [Accounts] {
+        waiting.withLock { waiting in
+            defer { waiting = [] }
+            return waiting
         }
     }
 }

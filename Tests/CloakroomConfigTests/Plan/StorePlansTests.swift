@@ -97,7 +97,7 @@ import Testing
         ),
         (
             "valkey: { addresses: [\"rediss://a:1\"] }",
-            "11:25: session.valkey.addresses.0: \"rediss://a:1\" has a scheme",
+            "11:25: session.valkey.addresses.0: has a scheme",
             "write host:port such as 127.0.0.1:6379; TLS is switched on in tls"
         ),
         (

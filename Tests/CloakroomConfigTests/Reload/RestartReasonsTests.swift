@@ -20,7 +20,7 @@ import Testing
                 csrf: { trustedOrigins: ["https://a.test"] }
                 cors: { origins: ["https://b.test"] }
                 limits: { body: 1KiB, head: 2KiB, target: 1KiB }
-                timeouts: { header: 1s, drain: 1s }
+                timeouts: { header: 1s, tunnelIdle: 1s }
                 logging: { level: debug }
                 reload: { watch: false }
 
@@ -48,6 +48,13 @@ import Testing
                 "cloakroom.yaml:27:13: eventLoops" + end, "environment: CLOAKROOM_SESSION_MAX_SESSIONS" + end,
                 "environment: OTEL_SERVICE_NAME" + end, "--set: limits.connections" + end,
             ])
+    }
+
+    /// How long an end takes is promised at the start, to whoever supervises the process.
+    @Test func theTimesThatAnEndGoesByAreThoseOfTheStart() throws {
+        let running = try ConfigFolder().load().plan
+        let next = try ConfigFolder(ConfigFolder.good + "timeouts: { drain: 1s, identity: 1s }\n").load()
+        #expect(next.restartReasons(since: running).map(\.key) == ["timeouts.drain", "timeouts.identity"])
     }
 
     @Test func listenersComeAndGoWithARestartOnly() throws {

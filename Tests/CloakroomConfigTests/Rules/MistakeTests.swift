@@ -186,7 +186,7 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
                 + " (write http://host:port, https://host:port or unix:/path)"),
         MistakeCase(
             "\"http://127.0.0.1:9000\"", "\"unix:run/api\"",
-            "5:15: upstreams.api.targets.0: \"unix:run/api\" has no absolute path (write one such as unix:/run/api.sock)"
+            "5:15: upstreams.api.targets.0: the socket has no absolute path (write one such as unix:/run/api.sock)"
         ),
         MistakeCase(
             "\"http://127.0.0.1:9000\"", "\"unix:/\(String(repeating: "a", count: 107))\"",
@@ -194,7 +194,7 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
                 + " (put the socket somewhere shorter)"),
         MistakeCase(
             "\"http://127.0.0.1:9000\"", "\"http://127.0.0.1:9000/v1\"",
-            "5:15: upstreams.api.targets.0: \"http://127.0.0.1:9000/v1\" has a path or a query"
+            "5:15: upstreams.api.targets.0: a target takes no path"
                 + " (write http://host:port; the request brings the path)"),
         MistakeCase(
             "\"http://127.0.0.1:9000\"", "\"https://joe:pw@127.0.0.1\"",

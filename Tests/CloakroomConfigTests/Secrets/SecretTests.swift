@@ -70,8 +70,15 @@ import Testing
 
     @Test func aSecretFileThatIsNotThereOrAFolderIsAMistake() throws {
         let place = "cloakroom.yaml:6:28: upstreams.api.apiToken.valueFile: "
-        let missing = "there is no file \"token\" (create it, or correct the path)"
+        let missing =
+            "there is no such file (create it, or correct the path;"
+            + " a secret itself stands in the key without File at its end)"
         #expect(try folder("{ valueFile: token }").mistakes() == [place + missing])
+        let path = NSTemporaryDirectory() + "nobody-has-this"
+        #expect(
+            try folder("{ valueFile: \(path) }").mistakes() == [
+                place + "there is no file \"\(path)\" (create it, or correct the path)"
+            ])
         #expect(try folder("{ valueFile: / }").mistakes() == [place + "\"/\" is a folder (name a file)"])
         let dangling = try folder("{ valueFile: token }")
         try dangling.link("token", to: "nowhere")

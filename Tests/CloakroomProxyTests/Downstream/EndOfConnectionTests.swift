@@ -14,7 +14,7 @@ struct EndOfConnectionTests {
         let wire = SlowWire()
         let context: LoopContext
         let handler: HTTP1DownstreamHandler
-        private let telemetry: GatewayTelemetry
+        let telemetry: GatewayTelemetry
 
         init() throws {
             var settings = TelemetrySettings()
@@ -51,7 +51,13 @@ struct EndOfConnectionTests {
 
         /// What was closed.
         private(set) var closed: [CloseMode] = []
+        /// Whether the client turns out to be gone as soon as something is sent to it.
+        var failsToSend = false
         private var held: EventLoopPromise<Void>?
+
+        func flush(context: ChannelHandlerContext) {
+            if failsToSend { context.close(promise: nil) } else { context.flush() }
+        }
 
         func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
             closed.append(mode)
@@ -77,6 +83,21 @@ struct EndOfConnectionTests {
         #expect(connection.channel.isActive)
         connection.handler.deadlineExpired(now: connection.context.now)
         #expect(connection.wire.closed == [.output, .all])
+    }
+
+    @Test("An answer that finds its client gone ends its exchange once")
+    func goneWhileAnswering() throws {
+        let connection = try Connection()
+        connection.wire.failsToSend = true
+        try connection.receive("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        #expect(!connection.channel.isActive)
+        #expect(connection.context.generation.unfinished == 0)
+        let metrics = String(decoding: connection.telemetry.registry.exposition(), as: UTF8.self)
+        #expect(metrics.contains("http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 0\n"))
+        let counts = metrics.split(separator: "\n").filter {
+            $0.hasPrefix("http_server_request_duration_seconds_count")
+        }
+        #expect(counts.map { $0.split(separator: " ").last } == ["1"])
     }
 
     @Test("A drain closes an idle connection when its last answer is sent, and not before")

@@ -110,6 +110,78 @@ struct ReplaceTests {
         }
     }
 
+    /// What is done to the route of a stream that stands.
+    enum Change: CaseIterable {
+        case otherWords, moreLimits, gone, protected, otherUpstream
+
+        var endsStreams: Bool { self == .gone || self == .protected || self == .otherUpstream }
+
+        func make(in plan: inout GatewayPlan) {
+            guard let index = plan.routes.firstIndex(where: { $0.name == "public" }) else { return }
+            switch self {
+            case .otherWords: plan.routes[index].messages = [.notFound: "There is nothing."]
+            case .moreLimits: plan.limits.body = 1
+            case .gone: plan.routes.remove(at: index)
+            case .protected: plan.routes[index].requiresAuthorization = true
+            case .otherUpstream: plan.upstreams[0].preserveHost.toggle()
+            }
+        }
+    }
+
+    @Test(
+        "A stream without an end goes on where its route stays what it was, and ends otherwise",
+        arguments: Change.allCases)
+    func stream(change: Change) async throws {
+        try await Tunnel.gateway { gateway, server in
+            let client = try await WirePeer.connect(port: gateway.port)
+            client.send(Ask.get("/public/a"))
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+            _ = try await client.head()
+            try await gateway.replace { change.make(in: &$0) }
+            if change.endsStreams {
+                try await client.closed()
+                try await upstream.closed()
+            } else {
+                upstream.send("9\r\ndata: 1\n\n\r\n")
+                #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
+            }
+        }
+    }
+
+    @Test("A WebSocket whose route is gone is told so on both sides (RFC 6455 §7.4.1)")
+    func webSocket() async throws {
+        try await Tunnel.open { tunnel in
+            try await tunnel.gateway.replace { Change.gone.make(in: &$0) }
+            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1001)
+            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1001)
+        }
+    }
+
+    @Test("Work for a request whose client has gone keeps what it needs until it is done")
+    func workGoesOn() async throws {
+        let gate = Gate()
+        let (begun, retired) = (Flag(), Flag())
+        let endpoints = FakeEndpoints { _ in
+            begun.set()
+            await gate.passed()
+            return OwnResponse(status: 200)
+        }
+        try await GatewaySetup().with(\.endpoints, endpoints).run { gateway in
+            let client = try await gateway.client()
+            client.send(Ask.get("/auth"))
+            try await eventually("the work") { begun.isSet }
+            try await gateway.replace(onRetired: { retired.set() }) { _ in }
+            try await client.close()
+            try await gateway.metric(#"http_server_active_requests{http_request_method="GET",url_scheme="http"} 0"#)
+            #expect(!retired.isSet)
+            gate.open()
+            try await eventually("the old tables' end") { retired.isSet }
+        }
+    }
+
     @Test("A gateway that is stopping takes no other tables")
     func stopping() async throws {
         try await GatewaySetup([.request]).run { gateway in
@@ -141,11 +213,39 @@ struct ReplaceTests {
             try await gateway.replace {
                 $0.listeners[0].tls = TLSPlan(certificateFile: new.certificateFile, keyFile: new.keyFile)
             }
+            #expect(!before.isClosed)
+            before.send(Ask.get("/public/a"))
+            try await eventually("an answer on the connection that stands") { before.text.contains("200 OK") }
             let after = try await TLSClient.connect(port: gateway.port, isGreeted: false)
             #expect(after.serverName == "new.test")
             #expect(gateway.server.certificates().map(\.names) == [["new.test"]])
             try await after.close()
             try await before.close()
+        }
+    }
+
+    @Test("Where clients have to show something else, those that are connected are asked to connect again")
+    func otherDemands() async throws {
+        let folder = try CertificateFolder()
+        let pair = try folder.server("server", names: ["a.test"])
+        let tls = TLSPlan(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+        let gate = Gate()
+        let setup = GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).plan {
+            $0.listeners[0].tls = tls
+            $0.listeners[0].http2 = false
+        }
+        try await setup.run { gateway in
+            let idle = try await TLSClient.connect(port: gateway.port, isGreeted: false)
+            let busy = try await TLSClient.connect(port: gateway.port, isGreeted: false)
+            busy.send(Ask.get("/public/a"))
+            _ = try await gateway.upstream.request()
+            try await gateway.replace { $0.listeners[0].tls?.minimumVersion = .tls13 }
+            try await eventually("the idle connection's end") { idle.isClosed }
+            #expect(!busy.isClosed)
+            gate.open()
+            try await eventually("the other one's end") { busy.isClosed }
+            #expect(busy.text.contains("200 OK"))
+            #expect(busy.text.contains("Connection: close"))
         }
     }
 }

@@ -58,6 +58,33 @@ import Testing
         }
     }
 
+    @Test func aPlanThatComesWhileFilesAreReadIsNotUndone() throws {
+        let listener = try TLSListener(plan, allowsHTTP2: false)
+        try folder.server("server", names: ["renewed.test"])
+        let other = try folder.server("other", names: ["other.test"])
+        let change = try listener.prepare(TLSPlan(certificateFile: other.certificateFile, keyFile: other.keyFile))
+        try listener.reload(afterReading: { _ = change.commit() })
+        #expect(listener.certificates.map(\.names) == [["other.test"]])
+        #expect(!listener.isOutdated)
+    }
+
+    @Test func whatClientsHaveToShowIsToldApart() throws {
+        let listener = try TLSListener(plan, allowsHTTP2: false)
+        let authority = try folder.server("authority", names: ["authority.test"]).certificateFile
+        var demanding = plan
+        demanding.clientCertificates = ClientCertificatePlan(caFile: authority)
+        #expect(!(try listener.prepare(plan)).commit())
+        let demand = try listener.prepare(demanding)
+        #expect(!demand.asksForLess)
+        #expect(demand.commit())
+        var watch = CertificateWatch(listener)
+        try folder.server("authority", names: ["another.test"])
+        #expect(watch.look() == .reloaded(asksForOther: true))
+        let ease = try listener.prepare(plan)
+        #expect(ease.asksForLess)
+        #expect(ease.commit())
+    }
+
     @Test func oneBadPairKeepsAllTheOthersAsTheyWere() async throws {
         let more = try folder.server("more", names: ["more.test"])
         var plan = plan
@@ -75,7 +102,7 @@ import Testing
         var watch = CertificateWatch(listener)
         #expect(watch.look() == .unchanged)
         try folder.server("server", names: ["new.test"])
-        #expect(watch.look() == .reloaded)
+        #expect(watch.look() == .reloaded(asksForOther: false))
         #expect(watch.look() == .unchanged)
 
         // A certificate whose key is not there yet.
@@ -89,7 +116,7 @@ import Testing
         #expect(watch.look() == .stillFailing)
         #expect(listener.certificates.first?.names == ["new.test"])
         try folder.write(try String(contentsOfFile: next.keyFile, encoding: .utf8), to: "server.key")
-        #expect(watch.look() == .reloaded)
+        #expect(watch.look() == .reloaded(asksForOther: false))
         #expect(listener.certificates.first?.names == ["next.test"])
     }
 
@@ -112,7 +139,7 @@ import Testing
         var watch = CertificateWatch(listener)
         #expect(watch.look() == .unchanged)
         try point(to: "2")
-        #expect(watch.look() == .reloaded)
+        #expect(watch.look() == .reloaded(asksForOther: false))
         #expect(listener.certificates.first?.names == ["version-2.test"])
     }
 

@@ -120,6 +120,43 @@ struct MetricsAndLogTests {
         for secret in ["secret", "canary", String(ticket)] { #expect(!text.contains(secret)) }
     }
 
+    @Test("What the gateway itself took is told, and is never nothing")
+    func overhead() async throws {
+        let (lines, _) = try await Self.log(GatewaySetup([.request, .send(Reply.ok), .again])) { gateway in
+            let client = try await gateway.client()
+            for _ in 0..<5 { _ = try await client.exchange(Ask.get()) }
+            let sum = gateway.metrics.split(separator: "\n").first { $0.hasPrefix("cloakroom_overhead_seconds_sum{") }
+            #expect(sum.flatMap { Double($0.split(separator: " ").last ?? "") } ?? 0 > 0)
+        }
+        #expect(lines.count == 5)
+        for line in lines {
+            let overhead = line["overhead_ms"].flatMap { Double($0) } ?? 0
+            let whole = line["duration_ms"].flatMap { Double($0) } ?? 0
+            let upstream = line["upstream_ms"].flatMap { Double($0) } ?? 0
+            #expect(overhead > 0)
+            #expect(abs(overhead + upstream - whole) < 0.002)
+        }
+    }
+
+    @Test(
+        "Of a target that is none, neither what may be a password nor a fragment is told",
+        arguments: [
+            "http://jo:CANARY@127.0.0.1/episodes", "/cb#access_token=CANARY", "CONNECT jo:CANARY@h:443",
+            "jo:CANARY@gateway.test/",
+        ])
+    func refusedTarget(_ target: String) async throws {
+        let spans = RecordedSpans()
+        let tracer = W3CTracer(sampler: .alwaysOn, exporter: spans)
+        let request = target.hasPrefix("CONNECT") ? target : "GET \(target)"
+        let (lines, text) = try await Self.log(GatewaySetup().with(\.tracer, tracer)) { gateway in
+            _ = try await gateway.client().exchange("\(request) HTTP/1.1\r\nHost: gateway.test\r\n\r\n")
+            try await eventually("a span") { spans.all.count == 1 }
+        }
+        #expect(lines.count == 1)
+        #expect(!text.contains("CANARY"))
+        for span in spans.all { #expect(!"\(span.attributes)".contains("CANARY")) }
+    }
+
     @Test("Every way out is one line")
     func everyWayOut() async throws {
         let (lines, _) = try await Self.log(

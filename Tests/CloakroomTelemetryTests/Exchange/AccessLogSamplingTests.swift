@@ -5,8 +5,11 @@ import Testing
 
 @Suite("Which exchanges the access log tells of")
 struct AccessLogSamplingTests {
-    private func record(route: Int, id: UInt64, status: UInt16 = 200, error: ExchangeError? = nil) -> ExchangeRecord {
+    private func record(
+        route: Int, id: UInt64, status: UInt16 = 200, error: ExchangeError? = nil, decision: ExchangeDecision = .none
+    ) -> ExchangeRecord {
         var record = ExchangeRecord()
+        record.decision = decision
         record.routeIndex = route
         record.requestID = Identifier128(high: 0, low: id)
         record.status = status
@@ -44,6 +47,16 @@ struct AccessLogSamplingTests {
         #expect(sampling.admits(record(route: 0, id: 9, status: 200, error: .clientClosed)))
         #expect(!sampling.admits(record(route: 0, id: 9, status: 401)))
         #expect(!sampling.admits(record(route: 0, id: 9, status: 499)))
+    }
+
+    @Test("What was refused as forged or not allowed is told of whatever the ratio, what lacks a session by its share")
+    func refusals() {
+        let sampling = AccessLogSampling(ratios: [0])
+        let told = ExchangeDecision.allCases.filter { decision in
+            sampling.admits(record(route: 0, id: 9, status: 403, decision: decision))
+        }
+        #expect(told == [.forbidden, .csrfRejected])
+        #expect(!sampling.admits(record(route: 0, id: 9, status: 401, decision: .unauthenticated)))
     }
 
     @Test("What no route matched, and routes without a ratio, are told of whole")

@@ -29,7 +29,6 @@ struct LargeExpositionTests {
         fill(registry, routes: 500, statuses: 10)
         var exposition: [UInt8] = []
         let time = ContinuousClock().measure { exposition = registry.exposition(as: format) }
-        print("5,000 histograms, \(format): \(exposition.count) bytes in \(time)")
         #expect(time < .seconds(3))
 
         let lines = exposition.split(separator: UInt8(ascii: "\n")).filter { $0.starts(with: Self.name.utf8) }

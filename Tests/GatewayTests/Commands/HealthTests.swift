@@ -46,6 +46,20 @@ struct HealthTests {
         #expect(answer.output.contains("is no admin listener"), "\(answer.output)")
     }
 
+    @Test("Whoever sends on to another address is no gateway, even if that one is ready")
+    func redirected() async throws {
+        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(Redirecting()) }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let address = HostAndPort(host: "127.0.0.1", port: listener.localAddress?.port ?? 0)
+        let answer = await HealthCheck.ask(address)
+        #expect(!answer.isReady)
+        #expect(answer.text == "\(address) is no admin listener: 302 Found")
+        try await listener.close()
+    }
+
     @Test("Something that takes the question and says nothing is waited for no longer than 2 seconds")
     func silence() async throws {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -79,5 +93,21 @@ struct HealthTests {
             let line = try await program.waits(for: "a line of that level") { $0.logLines.first }
             #expect(line.message?.hasPrefix("listening") == true, "\(program.output)")
         }
+    }
+}
+
+/// Sends `/ready` on to a place where all is well.
+private final class Redirecting: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let isFirst = String(buffer: unwrapInboundIn(data)).hasPrefix("GET /ready ")
+        let ready = #"{"ready":true}"#
+        let answer =
+            isFirst
+            ? "HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
+            : "HTTP/1.1 200 OK\r\nContent-Length: \(ready.utf8.count)\r\n\r\n\(ready)"
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: answer)), promise: nil)
     }
 }

@@ -87,6 +87,26 @@ struct DemoTests {
         }
     }
 
+    @Test("What the API saw, passwords and tokens among it, is not to be had from the gateway")
+    func observations() async throws {
+        try await RunningDemo.running { demo in
+            let curl = try Curl()
+            _ = try await curl("-c", "jar", "-X", "POST", "-u", "jo@example.com:secret", "\(demo.gateway)/auth")
+            for gateway in [demo.gateway, demo.clear] {
+                for method in ["GET", "DELETE"] {
+                    let answer = try await curl(
+                        "-b", "jar", "-H", "X-API-TOKEN: demo-api-token", "-X", method, "\(gateway)/__mock/requests")
+                    #expect(answer.status == 404)
+                    #expect(answer.problem?.code == "not_found")
+                }
+            }
+            #expect(try await curl("\(demo.api)/__mock/requests").status == 403)
+            let seen = try await curl("-H", "X-API-TOKEN: demo-api-token", "\(demo.api)/__mock/requests")
+                .json(as: ObservationSnapshot.self)
+            #expect(seen.count("POST", "/auth") == 1)
+        }
+    }
+
     @Test("Signing out ends the session, and not just the cookie")
     func signOut() async throws {
         try await RunningDemo.running { demo in

@@ -112,17 +112,20 @@ struct PolicyTests {
         try await ServedGateway.running { gateway, mock in
             let client = gateway.client
             let admin = WebClient(gateway.admin)
-            for path in ["/metrics", "/live", "/ready"] {
+            // The first two are the status page and what it is made of.
+            for path in ["/", "/status.json", "/status.css", "/metrics", "/live", "/ready"] {
                 let own = try await admin.get(path)
                 #expect(own.status == 200, "\(path)")
                 let clients = try await client.get(path)
                 #expect(clients.status == 404, "\(path)")
+                #expect(clients.problem?.code == "not_found", "\(path)")
                 for method in ["POST", "PUT", "DELETE", "PATCH"] {
                     let answer = try await admin.send(method, path)
                     #expect(answer.status == 405, "\(method) \(path)")
+                    #expect(answer.values(of: "Allow") == ["GET, HEAD"], "\(method) \(path)")
                 }
             }
-            for path in ["/", "/episodes", "/videos/1", "/auth"] {
+            for path in ["/episodes", "/videos/1", "/auth", "/status"] {
                 let answer = try await admin.get(path)
                 #expect(answer.status == 404, "\(path)")
             }

@@ -31,6 +31,11 @@ struct ReloadBench: ~Copyable {
         await reloader.handle(trigger)
     }
 
+    /// Two looks, the second of which finds what the first one found.
+    mutating func settle() async {
+        for _ in 0..<2 { await handle(.look) }
+    }
+
     func write(_ text: String, to name: String = "cloakroom.yaml") throws { try folder.write(text, to: name) }
 
     /// The outcomes so far: for each, what is wrong, without the path of the folder.

@@ -23,7 +23,7 @@ struct ReloadServiceTests {
         #expect(paths(bench) == ["/episodes"])
         // Written anew with what it held.
         try bench.write(ReloadBench.yaml())
-        await bench.handle(.look)
+        await bench.settle()
         #expect(bench.outcomes == [[]])
     }
 
@@ -34,6 +34,8 @@ struct ReloadServiceTests {
         #expect(before.hash.count == 12)
         #expect(before.loadedAt == Timestamp(milliseconds: 1))
         try bench.write(ReloadBench.yaml(path: "/films") + "reload: { watch: false, interval: 1s }\n")
+        await bench.handle(.look)
+        #expect(paths(bench) == [])
         await bench.handle(.look)
         await bench.handle(.look)
         #expect(paths(bench) == ["/films"])
@@ -64,26 +66,60 @@ struct ReloadServiceTests {
         #expect(status.lastReload?.problems.count == 1)
 
         try bench.write(ReloadBench.yaml().replacing("GET", with: "geT"))
-        await bench.handle(.look)
+        await bench.settle()
         #expect(bench.outcomes.count == 4)
         // Back to what is in effect: the failure is over.
         try bench.write(ReloadBench.yaml())
-        await bench.handle(.look)
+        await bench.settle()
         #expect(bench.outcomes.last == [])
         #expect(bench.state.status.lastReload?.problems == [])
     }
 
-    @Test("A file that is half written is a failure, and a success at the next look")
+    @Test("A file that is half written is not put to use, even if it has no mistake")
     func halfWritten() async throws {
         var bench = try ReloadBench()
-        let yaml = ReloadBench.yaml(path: "/films")
-        try bench.write(String(yaml.prefix(90)))
+        let whole = ReloadBench.yaml(path: "/films")
+        let route = try #require(ReloadBench.yaml().split(separator: "\n").last)
+        let second = route.replacing("episodes", with: "cinemas") + "\n"
+        let third = second.replacing("cinemas", with: "theatres")
+        // One route of three, two, in the middle of a line, and at last all of them.
+        for text in [whole, whole + second, String((whole + second).dropLast(30)), whole + second + third] {
+            try bench.write(text)
+            await bench.handle(.look)
+            #expect(bench.outcomes == [])
+        }
         await bench.handle(.look)
-        #expect(bench.gateway.outcomes.map(\.isSuccess) == [false])
-        try bench.write(yaml)
-        await bench.handle(.look)
-        #expect(bench.gateway.outcomes.map(\.isSuccess) == [false, true])
+        #expect(bench.outcomes == [[]])
+        #expect(bench.gateway.plans.map(\.routes.count) == [3])
+    }
+
+    @Test("What changes and changes back between looks is no change")
+    func changedBack() async throws {
+        var bench = try ReloadBench()
+        for _ in 0..<2 {
+            try bench.write(ReloadBench.yaml(path: "/films"))
+            await bench.handle(.look)
+            try bench.write(ReloadBench.yaml())
+            await bench.handle(.look)
+        }
+        #expect(bench.outcomes == [])
+        // A signal does not wait for a second one.
+        try bench.write(ReloadBench.yaml(path: "/films"))
+        await bench.handle(.signal)
         #expect(paths(bench) == ["/films"])
+    }
+
+    @Test("A file of a secret that only the new configuration names is complete too before it is put to use")
+    func newSecretFile() async throws {
+        var bench = try ReloadBench()
+        try bench.write(ReloadBench.yaml(token: "valueFile: later"))
+        for secret in ["sec", "secret"] {
+            try bench.write(secret, to: "later")
+            await bench.handle(.look)
+            #expect(bench.outcomes == [])
+        }
+        await bench.handle(.look)
+        #expect(bench.gateway.plans.map { $0.upstreams[0].apiToken?.value } == [Secret("secret")])
     }
 
     @Test("A file that has gone is said to be so, once")
@@ -91,8 +127,8 @@ struct ReloadServiceTests {
         var bench = try ReloadBench()
         let path = bench.folder.path(of: "cloakroom.yaml")
         try FileManager.default.removeItem(atPath: path)
-        await bench.handle(.look)
-        await bench.handle(.look)
+        await bench.settle()
+        await bench.settle()
         #expect(bench.outcomes.count == 1)
         #expect(bench.outcomes[0].count == 1)
         #expect(bench.gateway.outcomes[0].problems[0].hasPrefix("\(path): there is no file"))
@@ -105,7 +141,7 @@ struct ReloadServiceTests {
         try bench.write(
             ReloadBench.yaml(path: "/films").replacing("cookie:", with: "idleTimeout: 1m\n  cookie:")
                 + "eventLoops: 1\n")
-        await bench.handle(.look)
+        await bench.settle()
         #expect(paths(bench) == [])
         #expect(bench.outcomes.count == 1)
         #expect(
@@ -121,8 +157,8 @@ struct ReloadServiceTests {
         var bench = try ReloadBench()
         bench.gateway.refuse("/nowhere/tls.crt cannot be read")
         try bench.write(ReloadBench.yaml(path: "/films"))
-        await bench.handle(.look)
-        await bench.handle(.look)
+        await bench.settle()
+        await bench.settle()
         #expect(bench.outcomes == [["/nowhere/tls.crt cannot be read"]])
         bench.gateway.refuse(nil)
         await bench.handle(.look)
@@ -156,19 +192,19 @@ struct ReloadServiceTests {
         try link("one")
         var bench = try ReloadBench(
             yaml.replacing("mounted/token", with: folder.path(of: "..data") + "/token"))
-        await bench.handle(.look)
+        await bench.settle()
         #expect(bench.outcomes == [])
         try link("two")
-        await bench.handle(.look)
-        await bench.handle(.look)
+        await bench.settle()
+        await bench.settle()
         #expect(bench.outcomes == [[]])
         #expect(bench.gateway.plans.map { $0.upstreams[0].apiToken?.value } == [Secret("second")])
         // A file that comes to be where it was missed is found without the configuration changing.
         try bench.write(ReloadBench.yaml(token: "valueFile: later"))
-        await bench.handle(.look)
+        await bench.settle()
         #expect(bench.gateway.outcomes.last?.isSuccess == false)
         try bench.write("third\n", to: "later")
-        await bench.handle(.look)
+        await bench.settle()
         #expect(bench.gateway.outcomes.last?.isSuccess == true)
         #expect(!bench.outcomes.description.contains("third"))
         #expect(bench.gateway.plans.last?.upstreams[0].apiToken?.value == Secret("third"))

@@ -8,20 +8,16 @@ struct BrowserRun: Decodable {
 
     /// A page at one moment.
     struct Look: Decodable {
-        let url: String
         let title: String
         /// What a reader sees.
         let text: String
         /// CSS pixels; larger than ``clientWidth`` if the page can be scrolled sideways.
         let scrollWidth: Double
         let clientWidth: Double
-        let scrollHeight: Double
         /// Elements that stand out beyond the right edge, outside of what scrolls for itself; ten at most.
         let beyondRightEdge: [String]
         /// What stands behind the body's text, as `#rrggbb`.
         let background: String
-        /// The body's text, as `#rrggbb`.
-        let color: String
         /// The lowest contrast of any text on the page against what is behind it (WCAG 2.2, section 1.4.3).
         let lowestContrast: Double
         let lowestContrastText: String

@@ -23,8 +23,6 @@ enum BrowserStep: Encodable {
     case deleteCookies
     /// Notes what the page looks like now, under a name of ``BrowserRun/looks``.
     case look(String)
-    /// Writes a PNG of the viewport or of the whole page.
-    case screenshot(path: String, isWhole: Bool = false)
 
     enum Scheme: String, Encodable, CaseIterable {
         case light, dark
@@ -49,11 +47,6 @@ enum BrowserStep: Encodable {
         let into: String
     }
 
-    private struct Shot: Encodable {
-        let path: String
-        let isWhole: Bool
-    }
-
     func encode(to encoder: any Encoder) throws {
         var step = encoder.container(keyedBy: Key.self)
         switch self {
@@ -69,8 +62,6 @@ enum BrowserStep: Encodable {
         case .evaluate(let script): try step.encode(script, forKey: Key("evaluate"))
         case .deleteCookies: try step.encode(true, forKey: Key("deleteCookies"))
         case .look(let name): try step.encode(name, forKey: Key("look"))
-        case .screenshot(let path, let isWhole):
-            try step.encode(Shot(path: path, isWhole: isWhole), forKey: Key("screenshot"))
         }
     }
 }

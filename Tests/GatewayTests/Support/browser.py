@@ -3,8 +3,9 @@
 
     browser.py SCRIPT.json
 
-BrowserSession.swift writes the script and reads the answer, and says what the steps are. A step that fails ends the
-script; what was seen until then is in the answer, with the reason under "error".
+BrowserSession.swift writes the script and reads the answer, and BrowserStep.swift says what the steps are; .ci/pictures
+takes screenshots besides. A step that fails ends the script; what was seen until then is in the answer, with the reason
+under "error".
 """
 
 import base64
@@ -83,10 +84,10 @@ const beyond = [...document.body.querySelectorAll('*')]
     .map(element => element.tagName.toLowerCase() + ' ' + element.textContent.trim().slice(0, 40));
 const hex = color => '#' + [color.r, color.g, color.b].map(v => Math.round(v).toString(16).padStart(2, '0')).join('');
 return {
-    url: location.href, title: document.title, text: document.body.innerText,
-    scrollWidth: root.scrollWidth, clientWidth: root.clientWidth, scrollHeight: root.scrollHeight,
+    title: document.title, text: document.body.innerText,
+    scrollWidth: root.scrollWidth, clientWidth: root.clientWidth,
     beyondRightEdge: beyond,
-    background: hex(behind(document.body)), color: hex(parse(getComputedStyle(document.body).color)),
+    background: hex(behind(document.body)),
     lowestContrast: lowest.ratio, lowestContrastText: lowest.text,
     scripts: document.scripts.length,
 };
@@ -121,7 +122,7 @@ class Browser:
     def step_size(self, value):
         # Not the window's size, which has a least width, but the viewport's.
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-            "width": value["width"], "height": value["height"], "deviceScaleFactor": value.get("scale", 1),
+            "width": value["width"], "height": value["height"], "deviceScaleFactor": 1,
             "mobile": False})
 
     def step_scheme(self, value):

@@ -321,6 +321,10 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         }
     }
 
+    var isOverTLS: Bool { client.isTLS }
+
+    func tablesReplaced() { exchange?.tablesReplaced() }
+
     func drain() {
         persists = false
         guard let exchange else { return closeNow() }

@@ -146,6 +146,8 @@ extension HTTP2DownstreamHandler {
         }
     }
 
+    var isOverTLS: Bool { client.isTLS }
+
     func drain() {
         // A client that has said goodbye itself knows already.
         if phase == .announced { finishAnnouncement() } else { announceEnd() }

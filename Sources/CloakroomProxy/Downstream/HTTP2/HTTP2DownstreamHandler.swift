@@ -15,7 +15,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     let context: LoopContext
     let channel: any Channel
-    private let client: ClientConnection
+    let client: ClientConnection
     let gatherer: WriteGatherer
     let watch = HTTP2FrameWatch()
     var handlerContext: ChannelHandlerContext?

@@ -293,6 +293,10 @@ final class HTTP2Stream: LoopMember {
         }
     }
 
+    var isOverTLS: Bool { exchange?.peer.scheme == .https }
+
+    func tablesReplaced() { exchange?.tablesReplaced() }
+
     func drain() {
         exchange?.drain()
     }

@@ -9,9 +9,10 @@ enum CertificateReloader {
 
     /// Looks at the files of the listeners, each under its address as configured, until it is cancelled. What comes of
     /// it is logged and counted.
+    /// - Parameter onOtherDemands: Is called where clients have to show something else than before.
     static func watch(
         _ listeners: [(name: String, tls: TLSListener)], every interval: Duration = interval,
-        registry: PrometheusRegistry, logger: Logger
+        registry: PrometheusRegistry, logger: Logger, onOtherDemands: () async -> Void = {}
     ) async {
         var watches = listeners.map { name, tls in
             (
@@ -29,7 +30,8 @@ enum CertificateReloader {
                 let (name, watch, metrics) = watches[index]
                 switch outcome {
                 case .unchanged, .stillFailing: break
-                case .reloaded:
+                case .reloaded(let asksForOther):
+                    if asksForOther { await onOtherDemands() }
                     metrics.recordReload()
                     logger.notice(
                         "certificates reloaded",

@@ -5,8 +5,8 @@ struct CertificateWatch {
     enum Outcome: Equatable {
         /// The files are those that are in use.
         case unchanged
-        /// New connections get what the files hold now.
-        case reloaded
+        /// New connections get what the files hold now, and perhaps have to show something else than before.
+        case reloaded(asksForOther: Bool)
         /// The files cannot be used, for the reason given; what was in use stays.
         case failed(String)
         /// As said before.
@@ -29,9 +29,9 @@ struct CertificateWatch {
             return .unchanged
         }
         do {
-            try listener.reload()
+            let asksForOther = try listener.reload()
             lastFailure = nil
-            return .reloaded
+            return .reloaded(asksForOther: asksForOther)
         } catch {
             let reason = (error as? ListenerError)?.description ?? "\(error)"
             defer { lastFailure = reason }

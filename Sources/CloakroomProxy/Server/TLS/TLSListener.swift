@@ -25,17 +25,46 @@ final class TLSListener: Sendable {
     }
 
     /// Reads the files again: new connections get what they hold now, those that stand go on. All of it or nothing.
+    /// - Parameter afterReading: Is called before anything is put to use.
+    /// - Returns: Whether clients have to show something else than before.
     /// - Throws: ``ListenerError`` which names the file; what was in effect stays.
-    func reload() throws {
-        try prepare(current.withLock { $0.plan })()
+    @discardableResult
+    func reload(afterReading: () -> Void = {}) throws -> Bool {
+        let plan = current.withLock { $0.plan }
+        let material = try TLSMaterial(plan, allowsHTTP2: allowsHTTP2)
+        afterReading()
+        return current.withLock { current in
+            // While the files were read, another plan may have come into effect: what they hold is of no use to it.
+            guard current.plan == plan else { return false }
+            defer { current.material = material }
+            return material.clientAuthorities != current.material.clientAuthorities
+        }
+    }
+
+    /// What other files come to, ready to be put to use.
+    struct Change {
+        /// Puts it to use.
+        /// - Returns: Whether clients have to show something else than before.
+        let commit: @Sendable () -> Bool
+        /// Whether clients that were refused so far may get in.
+        let asksForLess: Bool
     }
 
     /// Reads the files of a plan, and does not put them to use yet.
-    /// - Returns: Puts them to use.
     /// - Throws: ``ListenerError`` which names the file; what was in effect stays.
-    func prepare(_ plan: TLSPlan) throws -> @Sendable () -> Void {
+    func prepare(_ plan: TLSPlan) throws -> Change {
         let material = try TLSMaterial(plan, allowsHTTP2: allowsHTTP2)
-        return { self.current.withLock { $0 = (plan, material) } }
+        let isRequired = plan.clientCertificates?.mode == .required
+        let wasRequired = current.withLock { $0.plan.clientCertificates?.mode == .required }
+        let commit = { @Sendable in
+            self.current.withLock { current in
+                defer { current = (plan, material) }
+                return plan.clientCertificates != current.plan.clientCertificates
+                    || plan.minimumVersion != current.plan.minimumVersion
+                    || material.clientAuthorities != current.material.clientAuthorities
+            }
+        }
+        return Change(commit: commit, asksForLess: wasRequired && !isRequired)
     }
 
     /// What new connections get, the default first.

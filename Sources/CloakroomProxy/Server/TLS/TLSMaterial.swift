@@ -10,11 +10,14 @@ struct TLSMaterial: Sendable {
     let certificates: [ServedCertificate]
     /// What the files were. Taken before they were read: a file that changes meanwhile counts as changed.
     let stamps: [FileStamp?]
+    /// What the file of the authorities was that clients' certificates must come from; `nil` if none are asked for.
+    let clientAuthorities: FileStamp?
 
     /// Reads the files, and makes sure that they go together.
     /// - Throws: ``ListenerError`` which names the file.
     init(_ plan: TLSPlan, allowsHTTP2: Bool) throws {
         stamps = Self.stamps(plan)
+        clientAuthorities = plan.clientCertificates.flatMap { FileStamp(of: $0.caFile) }
         let standard = try ServedCertificate(plan.certificate)
         let more = try plan.moreCertificates.map { pair in
             let certificate = try ServedCertificate(pair)

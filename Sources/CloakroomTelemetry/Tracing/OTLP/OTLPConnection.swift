@@ -49,18 +49,11 @@ struct OTLPConnection: Sendable {
 
     /// Sends one batch, once.
     func post(_ body: [UInt8]) async -> Outcome {
-        let request = request(body)
+        let end = ContinuousClock.now + plan.timeout
         do {
-            return try await withThrowingTaskGroup(of: Outcome.self) { group in
-                defer { group.cancelAll() }
-                group.addTask { try await answer(to: request) }
-                // The client's own deadline ends with the head; a body may drip.
-                group.addTask {
-                    try await Task.sleep(for: plan.timeout)
-                    return .failed(reason: "timeout", retryAfter: nil)
-                }
-                return try await group.next() ?? .failed(reason: "cancelled", retryAfter: nil)
-            }
+            // This bound ends with the head of the answer.
+            let response = try await client.execute(request(body), timeout: TimeAmount(plan.timeout))
+            return await outcome(of: response, until: end)
         } catch {
             return Self.outcome(of: error)
         }
@@ -78,18 +71,32 @@ struct OTLPConnection: Sendable {
         return request
     }
 
-    private func answer(to request: HTTPClientRequest) async throws -> Outcome {
-        let response = try await client.execute(request, timeout: TimeAmount(plan.timeout))
+    private func outcome(of response: HTTPClientResponse, until end: ContinuousClock.Instant) async -> Outcome {
         let status = response.status.code
         if (200...299).contains(status) {
-            // A batch that was accepted stays so, whatever is wrong with the rest of the answer.
-            let body = try? await response.body.collect(upTo: Self.bodyLimit)
+            // A batch that was accepted stays so, whatever is wrong with the rest of the answer: sent again, each of its
+            // spans would be there twice.
+            let body = await Self.body(of: response, until: end)
             return .accepted(rejected: OTLPResponse.rejectedSpans(Array(body?.readableBytesView ?? ByteBufferView())))
         }
         guard Self.retryable.contains(status) else { return .refused(reason: "\(status)") }
         let wallClock = Timestamp(milliseconds: Int64(clamping: DefaultTracerClock.now.millisecondsSinceEpoch))
         let retryAfter = response.headers.first(name: "Retry-After").flatMap { RetryAfter.read($0, now: wallClock) }
         return .failed(reason: "\(status)", retryAfter: retryAfter)
+    }
+
+    /// The whole body of an answer; `nil` if it does not come in time, is too long or breaks off.
+    private static func body(of response: HTTPClientResponse, until end: ContinuousClock.Instant) async -> ByteBuffer? {
+        await withTaskGroup(of: ByteBuffer?.self) { group in
+            defer { group.cancelAll() }
+            group.addTask { try? await response.body.collect(upTo: bodyLimit) }
+            group.addTask {
+                // Cut short by a cancellation it says the same: there is no more time.
+                try? await Task.sleep(until: end, clock: .continuous)
+                return nil
+            }
+            return await group.next() ?? nil
+        }
     }
 
     private static func outcome(of error: any Error) -> Outcome {

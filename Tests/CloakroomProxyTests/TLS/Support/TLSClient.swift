@@ -79,6 +79,11 @@ final class TLSClient: Sendable {
         try await eventually("the line \(line)") { self.text.hasSuffix(line + "\n") }
     }
 
+    /// Sends something.
+    func send(_ text: String) {
+        channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
+    }
+
     /// Goes away.
     func close() async throws {
         if !isClosed { try? await channel.close() }

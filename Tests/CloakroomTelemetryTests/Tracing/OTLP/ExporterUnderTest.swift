@@ -59,9 +59,6 @@ struct ExporterUnderTest: Sendable {
 }
 
 extension [OTLPReceiver.Batch] {
-    /// What the spans of all batches are called.
-    var names: [String] { flatMap { $0.spans.map(\.name) } }
-
     /// How many spans are in each.
     var sizes: [Int] { map(\.spans.count) }
 }

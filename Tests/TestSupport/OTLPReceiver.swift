@@ -1,12 +1,11 @@
 import Foundation
 import Glibc
 import Synchronization
-import TestSupport
 
 /// A collector in a process of its own, which decodes what it is sent with OpenTelemetry's published protobuf classes.
-final class OTLPReceiver: Sendable {
+package final class OTLPReceiver: Sendable {
     /// What the n-th request is told; 200 after the last.
-    enum Answer {
+    package enum Answer {
         case status(Int, retryAfter: String? = nil)
         /// 200, with so many spans rejected.
         case partial(rejected: Int)
@@ -26,38 +25,66 @@ final class OTLPReceiver: Sendable {
     }
 
     /// One request, as it was decoded.
-    struct Batch: Decodable, Sendable {
+    package struct Batch: Decodable, Sendable {
         /// Seconds, by a clock that never goes back.
-        let time: Double
-        let path: String
+        package let time: Double
+        /// What was asked for.
+        package let path: String
         /// By their names in lower case.
-        let headers: [String: String]
-        let resource: [String: String]
-        let scope: String
-        let spans: [Span]
+        package let headers: [String: String]
+        /// Who sends it: each value with its protobuf type.
+        package let resource: [String: String]
+        /// Name and version of what made the spans.
+        package let scope: String
+        /// In the order of the request.
+        package let spans: [Span]
     }
 
-    struct Span: Decodable, Sendable, Equatable {
-        let name: String
-        let kind: String
-        let traceID: String
-        let spanID: String
-        let parentID: String
-        let traceState: String
-        let flags: Int
-        let start: UInt64
-        let end: UInt64
+    /// One span, as it was decoded: ids in hexadecimal digits, times in nanoseconds since 1970.
+    package struct Span: Decodable, Sendable, Equatable {
+        package let name: String
+        package let kind: String
+        package let traceID: String
+        package let spanID: String
+        package let parentID: String
+        package let traceState: String
+        package let flags: Int
+        package let start: UInt64
+        package let end: UInt64
         /// Each value with its protobuf type.
-        let attributes: [String: String]
-        let status: String
-        let events: [String]
-        let links: [String]
-        let dropped: [Int]
+        package let attributes: [String: String]
+        package let status: String
+        package let events: [String]
+        package let links: [String]
+        package let dropped: [Int]
+
+        /// What a test expects.
+        package init(
+            name: String, kind: String, traceID: String, spanID: String, parentID: String, traceState: String,
+            flags: Int, start: UInt64, end: UInt64, attributes: [String: String], status: String, events: [String],
+            links: [String], dropped: [Int]
+        ) {
+            self.name = name
+            self.kind = kind
+            self.traceID = traceID
+            self.spanID = spanID
+            self.parentID = parentID
+            self.traceState = traceState
+            self.flags = flags
+            self.start = start
+            self.end = end
+            self.attributes = attributes
+            self.status = status
+            self.events = events
+            self.links = links
+            self.dropped = dropped
+        }
     }
 
     private struct Beginning: Decodable { let port: Int }
 
-    let port: Int
+    /// Where it listens, on 127.0.0.1.
+    package let port: Int
     private let process: Process
     private let input: Pipe
     private let output: Lines
@@ -95,7 +122,7 @@ final class OTLPReceiver: Sendable {
     }
 
     /// Runs a receiver for as long as `body` takes.
-    static func run<R>(
+    package static func run<R>(
         _ answers: [Answer] = [], port: Int = 0, _ body: (OTLPReceiver) async throws -> R
     ) async throws -> R {
         let receiver = try await OTLPReceiver(answers, port: port)
@@ -117,17 +144,17 @@ final class OTLPReceiver: Sendable {
     }
 
     /// Lets one request go that waits.
-    func release() throws {
+    package func release() throws {
         try input.fileHandleForWriting.write(contentsOf: Data("\n".utf8))
     }
 
     /// What has come so far.
-    var batches: [Batch] {
+    package var batches: [Batch] {
         get throws { try output.all.dropFirst().map { try JSONDecoder().decode(Batch.self, from: $0) } }
     }
 
-    /// Waits until so many requests have come.
-    func receives(requests count: Int) async throws -> [Batch] {
+    /// Waits until so many requests have come, and gives all that have.
+    package func receives(requests count: Int) async throws -> [Batch] {
         try await eventually("\(count) requests") { try self.batches.count >= count }
         return try batches
     }
@@ -138,6 +165,7 @@ final class OTLPReceiver: Sendable {
         from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
         from opentelemetry.proto.trace.v1 import trace_pb2 as trace
 
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
         signal.alarm(300)
         answers = json.loads(sys.argv[2])
         lock = threading.Lock()
@@ -212,4 +240,9 @@ final class OTLPReceiver: Sendable {
         print(json.dumps({"port": server.server_address[1]}), flush=True)
         server.serve_forever()
         """
+}
+
+extension [OTLPReceiver.Batch] {
+    /// What the spans of all batches are called.
+    package var names: [String] { flatMap { $0.spans.map(\.name) } }
 }

@@ -1,0 +1,140 @@
+import CloakroomConfig
+import Foundation
+import Testing
+
+/// Secrets that were put where something else belongs. What is said of a configuration stands in logs and on a page.
+@Suite("Misplaced secrets")
+struct MisplacedSecretTests {
+    static let canary = "canary-7f3a"
+
+    /// What a secret looks like: a word, base64 with a slash in it, at its beginning or its end, overlong, a folder's.
+    static let secrets = [
+        canary, "\(canary)/f+g=", "/\(canary)", "//\(canary)", "\(canary)/", "a/b/\(canary)", "../\(canary)/x",
+        String(repeating: canary, count: 40),
+    ]
+
+    /// The sections in which a secret may stand in a file, behind the good configuration, and the key.
+    static let twins = [
+        ("admin: { tokenFile: \"VALUE\" }", "admin.tokenFile"),
+        ("session: { secretsFile: \"VALUE\", cookie: { secure: false } }", "session.secretsFile"),
+        (
+            "session: { store: valkey, valkey: { addresses: [\"a:1\"], passwordFile: \"VALUE\" } }",
+            "session.valkey.passwordFile"
+        ),
+        (
+            "session: { valkey: { addresses: [\"a:1\"], sentinelPrimary: a, sentinelPasswordFile: \"VALUE\" } }",
+            "session.valkey.sentinelPasswordFile"
+        ),
+        ("tracing: { otlp: { headersFile: \"VALUE\" } }", "tracing.otlp.headersFile"),
+        ("upstreams: { api: { apiToken: { valueFile: \"VALUE\" } } }", "upstreams.api.apiToken.valueFile"),
+    ]
+
+    /// All that is said of a configuration.
+    private func reports(_ sources: ConfigSources) -> String {
+        [
+            Report.checkConfig(sources), Report.printConfig(sources), Report.routes(sources),
+            Report.explain(sources, method: "GET", target: "/episodes"),
+        ].map(\.text).joined()
+    }
+
+    @Test("A secret in the place of its file's path is not repeated, whichever the key", arguments: twins, secrets)
+    func twin(_ twin: (yaml: String, key: String), _ secret: String) throws {
+        let section = twin.yaml.replacing("VALUE", with: secret)
+        let name = section.prefix { $0 != ":" }
+        // Where the good configuration has the section already, the section stands alone.
+        let isThere = ConfigFolder.good.contains("\n\(name):")
+        let folder = try ConfigFolder((isThere ? "" : ConfigFolder.good) + section + "\n")
+        let report = reports(folder.sources())
+        #expect(report.contains("there is no "), "\(report)")
+        #expect(report.contains(twin.key), "\(report)")
+        #expect(!report.contains(Self.canary), "\(report)")
+    }
+
+    @Test("The same in a variable and in a flag", arguments: secrets)
+    func elsewhere(_ secret: String) throws {
+        let folder = try ConfigFolder()
+        for sources in [
+            folder.sources(environment: ["CLOAKROOM_UPSTREAMS_API_API_TOKEN_VALUE_FILE": secret]),
+            folder.sources(environment: ["CLOAKROOM_ADMIN_TOKEN_FILE": secret]),
+            folder.sources(overrides: [("tracing.otlp.headersFile", secret)]),
+        ] {
+            let report = reports(sources)
+            #expect(report.contains("there is no "), "\(report)")
+            #expect(!report.contains(Self.canary), "\(report)")
+        }
+    }
+
+    @Test("A path that nobody reads is shown only if something is there")
+    func notRead() throws {
+        let yaml = ConfigFolder.good.replacing("{ value: demo }", with: "{ valueFile: \(Self.canary) }")
+        let folder = try ConfigFolder(yaml)
+        let sources = folder.sources(overrides: [("upstreams.api.apiToken.value", "other")])
+        #expect(Report.printConfig(sources).exitCode == 0)
+        #expect(!reports(sources).contains(Self.canary))
+        try folder.write("x", to: Self.canary)
+        #expect(Report.printConfig(sources).text.contains("valueFile"))
+        #expect(Report.printConfig(sources).text.contains(Self.canary))
+    }
+
+    @Test(
+        "An address that brings a key along is not repeated",
+        arguments: [
+            "collector:4318/v1?key=CANARY", "collector?key=CANARY", "grpc://c:4317/?key=CANARY", "CANARY",
+            "grpc://u:CANARY@c", "u:CANARY@c", "http://c/CANARY path", "http://c:0/CANARY", "http:///CANARY",
+            "http://c/v1#CANARY", "ftp://c/CANARY", "https://c:x/CANARY?a",
+        ])
+    func collector(_ text: String) throws {
+        let text = text.replacing("CANARY", with: Self.canary)
+        let inFile = try ConfigFolder(ConfigFolder.good + "tracing: { otlp: { endpoint: \"\(text)\" } }\n")
+        let folder = try ConfigFolder()
+        for sources in [
+            inFile.sources(), folder.sources(overrides: [("tracing.otlp.endpoint", text)]),
+            folder.sources(environment: ["CLOAKROOM_TRACING_OTLP_ENDPOINT": text]),
+            folder.sources(environment: ["OTEL_EXPORTER_OTLP_ENDPOINT": text]),
+            folder.sources(environment: ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": text]),
+        ] {
+            let report = Report.checkConfig(sources)
+            #expect(report.exitCode == 1)
+            #expect(!report.text.contains(Self.canary), "\(report.text)")
+        }
+    }
+
+    @Test(
+        "Nor is a target",
+        arguments: [
+            "http://h/?key=CANARY", "http://h?key=CANARY", "https://h:1/CANARY", "https://u:CANARY@h", "h?key=CANARY",
+            "h:1/CANARY", "http://h#CANARY", "ftp://h/?key=CANARY", "unix:CANARY", "unix:a?CANARY", "h2://h?CANARY",
+        ])
+    func target(_ text: String) throws {
+        let text = text.replacing("CANARY", with: Self.canary)
+        let inFile = try ConfigFolder(ConfigFolder.good.replacing("http://127.0.0.1:9000", with: text))
+        let folder = try ConfigFolder()
+        for sources in [
+            inFile.sources(), folder.sources(overrides: [("upstreams.api.targets", text)]),
+            folder.sources(environment: ["CLOAKROOM_UPSTREAMS_API_TARGETS": text]),
+        ] {
+            let report = Report.checkConfig(sources)
+            #expect(report.exitCode == 1)
+            #expect(!report.text.contains(Self.canary), "\(report.text)")
+        }
+    }
+
+    @Test(
+        "Nor is an origin, a server of sessions, or a key in PEM",
+        arguments: [
+            ("csrf.trustedOrigins", "https://u:CANARY@*.a"), ("csrf.trustedOrigins", "ftp://a?CANARY"),
+            ("cors.origins", "https://*.a/?CANARY"), ("cors.origins", "https://a?CANARY"),
+            ("session.valkey.addresses", "redis://:CANARY@a:1"), ("session.valkey.addresses", "redis://a/CANARY"),
+            ("session.valkey.addresses", "a?password=CANARY"),
+            ("upstreams.api.tls.keyFile", "-----BEGIN PRIVATE KEY----- CANARY"),
+            ("listeners.0.tls.keyFile", "-----BEGIN PRIVATE KEY-----\nCANARY"),
+        ])
+    func others(_ key: String, _ text: String) throws {
+        let folder = try ConfigFolder()
+        let report = Report.checkConfig(
+            folder.sources(overrides: [(key, text.replacing("CANARY", with: Self.canary))]))
+        #expect(report.exitCode == 1)
+        #expect(report.text.contains(key), "\(report.text)")
+        #expect(!report.text.contains(Self.canary), "\(report.text)")
+    }
+}
