@@ -79,8 +79,8 @@ struct LoopTelemetryTests {
             (Array("/\\u0041\r\nlevel\u{0}\u{1f}\u{7f}".utf8), "/\\u0041\r\nlevel\u{0}\u{1f}\u{7f}"),
             (Array("/é漢😀\u{9b}31m".utf8), "/é漢😀\u{9b}31m"),
             ([0x2f, 0xff, 0x61, 0xc3], "/\u{fffd}a\u{fffd}"),
-            ([0xed, 0xa0, 0x80], "\u{fffd}\u{fffd}\u{fffd}"),
-            ([0xc0, 0xaf, 0xf4, 0x90, 0x80, 0x80], String(repeating: "\u{fffd}", count: 6)),
+            ([0x2f, 0xed, 0xa0, 0x80], "/\u{fffd}\u{fffd}\u{fffd}"),
+            ([0x2f, 0xc0, 0xaf, 0xf4, 0x90, 0x80, 0x80], "/" + String(repeating: "\u{fffd}", count: 6)),
         ]
         let outcome = try await run { loop in
             for (path, _) in paths { finish(loop, Self.record, path: path) }
@@ -90,8 +90,20 @@ struct LoopTelemetryTests {
 
     @Test("A long path is cut at 1 KiB")
     func longPath() async throws {
-        let outcome = try await run { finish($0, Self.record, path: [UInt8](repeating: 0x61, count: 9_000)) }
+        let outcome = try await run { finish($0, Self.record, path: [UInt8](repeating: 0x2f, count: 9_000)) }
         #expect((outcome.objects.first?["path"] as? String)?.count == 1_024)
+    }
+
+    @Test("A path is told of up to its query or fragment, and what does not begin like one not at all")
+    func secretsInTargets() async throws {
+        let paths = [
+            ("/a?token=s3cret", "/a"), ("/a#s3cret", "/a"), ("/a#b?s3cret", "/a"), ("*", "*"), ("?s3cret", ""),
+            ("http://jo:s3cret@example.com/", ""), ("jo:s3cret@example.com", ""),
+        ]
+        let outcome = try await run { loop in
+            for (path, _) in paths { finish(loop, Self.record, path: Array(path.utf8)) }
+        }
+        #expect(outcome.objects.compactMap { $0["path"] as? String } == paths.map(\.1))
     }
 
     @Test("Metrics carry the configured names and the exchange's outcome")

@@ -90,8 +90,11 @@ struct HealthTests {
         #expect(wrong.errors.hasPrefix("--set: logging.level: \"loud\" is not one of the choices"), "\(wrong.errors)")
         let arguments = ["serve", "--config", file, "--set", "logging.level=critical", "--log-level", "notice"]
         try await ChildProgram.running(program, arguments) { program in
-            let line = try await program.waits(for: "a line of that level") { $0.logLines.first }
-            #expect(line.message?.hasPrefix("listening") == true, "\(program.output)")
+            // A machine with few descriptors has a warning before it.
+            let address = try await program.waits(for: "a line of that level") { program in
+                program.logLines.first { $0.message?.hasPrefix("listening") == true }?.address
+            }
+            #expect(!address.isEmpty, "\(program.output)")
         }
     }
 }
