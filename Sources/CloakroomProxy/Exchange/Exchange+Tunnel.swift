@@ -34,6 +34,8 @@ extension Exchange {
         // It was asked for before the gateway was told to stop.
         guard !context.isDraining else { return endTunnel(.goingAway) }
         watchSilence()
+        reviewGeneration()
+        guard machine.isRelaying else { return }
         downstream.continueBody()
     }
 
@@ -73,6 +75,11 @@ extension Exchange {
         case .tunnelling, .tunnelEnding: endTunnel(.goingAway)
         default: break
         }
+    }
+
+    /// An answer without an end has begun. Other tables may have come into effect since it was asked for.
+    func reviewGeneration() {
+        if generation !== context.generation { tablesReplaced() }
     }
 
     /// Other tables are in effect. What has an end of its own finishes with the old ones; what has none goes on only if

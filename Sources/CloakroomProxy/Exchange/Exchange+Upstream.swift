@@ -98,6 +98,7 @@ extension Exchange {
                 crossOriginLines: generation.tables.cors.answerLines(crossOrigin)))
         if marks.isEventStream {
             watchSilence()
+            if framing != .none { reviewGeneration() }
         } else {
             downstream.setDeadline(framing == .none ? .max : context.now &+ bodyIdle)
         }

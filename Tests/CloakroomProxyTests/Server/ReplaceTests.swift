@@ -151,6 +151,23 @@ struct ReplaceTests {
         }
     }
 
+    @Test("One that was asked for before is ended as soon as it begins", arguments: [true, false])
+    func askedForBefore(isWebSocket: Bool) async throws {
+        try await Tunnel.gateway { gateway, server in
+            let client = try await WirePeer.connect(port: gateway.port)
+            client.send(isWebSocket ? Handshake.request() : Ask.get("/public/a"))
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            try await gateway.replace { Change.gone.make(in: &$0) }
+            upstream.send(
+                isWebSocket
+                    ? Handshake.consent
+                    : "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+            try await client.inputEnded()
+            try await upstream.closed()
+        }
+    }
+
     @Test("A WebSocket whose route is gone is told so on both sides (RFC 6455 §7.4.1)")
     func webSocket() async throws {
         try await Tunnel.open { tunnel in
@@ -237,6 +254,10 @@ struct ReplaceTests {
         try await setup.run { gateway in
             let idle = try await TLSClient.connect(port: gateway.port, isGreeted: false)
             let busy = try await TLSClient.connect(port: gateway.port, isGreeted: false)
+            // A part of a head has come; the rest comes later.
+            let begun = try await TLSClient.connect(port: gateway.port, isGreeted: false)
+            begun.send(Ask.get("/nowhere") + "GET /nowh")
+            try await eventually("the first answer") { begun.text.contains("404") }
             busy.send(Ask.get("/public/a"))
             _ = try await gateway.upstream.request()
             try await gateway.replace { $0.listeners[0].tls?.minimumVersion = .tls13 }
@@ -246,6 +267,10 @@ struct ReplaceTests {
             try await eventually("the other one's end") { busy.isClosed }
             #expect(busy.text.contains("200 OK"))
             #expect(busy.text.contains("Connection: close"))
+            #expect(!begun.isClosed)
+            begun.send("ere HTTP/1.1\r\nHost: gateway.test\r\n\r\n")
+            try await eventually("the end of the one whose head had begun") { begun.isClosed }
+            #expect(begun.text.contains("Connection: close"))
         }
     }
 }

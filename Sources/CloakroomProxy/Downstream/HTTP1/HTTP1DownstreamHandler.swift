@@ -37,6 +37,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     var outbound = ByteBuffer()
     /// Whether the connection can be used for another request once this one is answered.
     var persists = true
+    /// Whether it is to end with the next answer, whatever the next request says. Its head may have begun already.
+    private var isToldToEnd = false
     var needsKeepAliveField = false
     var outgoingFraming = BodyFraming.none
     /// Whether an upstream's answer has been written, and nothing of it sent.
@@ -193,7 +195,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
             requestCount += 1
             let limit = context.generation.tables.plan.limits.requestsPerConnection
             persists =
-                options.persists(minorVersion: exchange.head.minorVersion) && !context.isDraining
+                options.persists(minorVersion: exchange.head.minorVersion) && !context.isDraining && !isToldToEnd
                 && (limit == 0 || requestCount < limit)
             needsKeepAliveField = persists && exchange.head.minorVersion == 0
             decoder = BodyDecoder(framing)
@@ -327,6 +329,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     func drain() {
         persists = false
+        isToldToEnd = true
         guard let exchange else { return closeNow() }
         exchange.drain()
         // The last answer may not be sent yet.
