@@ -261,10 +261,10 @@ class Rig:
         filled.write_text(text)
         return filled
 
-    def product(self, binary, options=""):
+    def product(self, binary):
         if not pathlib.Path(binary).is_file():
             raise Failure(f"there is no {binary}; build it: deploy/build.sh")
-        command = f"{shlex.quote(str(binary))} serve --config CONFIG {options}"
+        command = f"{shlex.quote(str(binary))} serve --config CONFIG"
         return Gateway(self, "cloakroom", "cloakroom.yaml", command, version_of([str(binary), "--version"]))
 
 

@@ -39,9 +39,10 @@ def main():
         try:
             collector.wait_for(port)
             # Both go by the same file, so by the same ports: one runs at a time.
-            on = rig.product(binary, ON.format(port=port))
-            off = copy.copy(on)
-            off.command = [*on.command[:4], *OFF.split()]
+            plain = rig.product(binary)
+            on, off = copy.copy(plain), copy.copy(plain)
+            on.command = [*plain.command, *ON.format(port=port).split()]
+            off.command = [*plain.command, *OFF.split()]
             gateways = {"off": off, "on": on}
             exceeded = [
                 name for name in options.scenarios.split(",") if judge(name, gateways, options, cores) > BOUND

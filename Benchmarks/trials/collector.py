@@ -4,7 +4,7 @@ usage: python3 -m trials.collector PORT
 
 POST /v1/traces        takes a batch, as the mode says
 POST /mode/NAME        from now on: ok, busy (503), mute (no answer at all)
-GET  /count            {"spans", "batches", "refused"} so far
+GET  /count            {"mode", "spans"} so far
 """
 
 import http.server
@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-state = {"mode": "ok", "spans": 0, "batches": 0, "refused": 0}
+state = {"mode": "ok", "spans": 0}
 lock = threading.Lock()
 
 
@@ -73,9 +73,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             mode = state["mode"]
             if mode == "ok":
                 state["spans"] += spans(body)
-                state["batches"] += 1
-            else:
-                state["refused"] += 1
         if mode == "mute":
             # Longer than any trial lasts.
             time.sleep(300)

@@ -10,7 +10,7 @@ import urllib.request
 
 import rig as rigs
 from trials import http1
-from trials.stage import MIB, Probes, Samples
+from trials.stage import MIB, Probes, Samples, route
 
 ROUTES, STATUSES = 500, (200, 201, 204, 301, 304, 400, 404, 409, 500, 503)
 BASE_SECONDS, SCRAPE_SECONDS = 3, 0.05
@@ -53,7 +53,7 @@ def is_ready(admin_port, ready):
 
 def paths(stage, verdict, count):
     """Paths that nobody asks for twice, on a route with a pattern and on none."""
-    gateway = stage.gateway(routes=[open_route("all", "/load/{id}")], warm_up=False)
+    gateway = stage.gateway(routes=[route("all", "/load/{id}", "api", ["GET"])], warm_up=False)
 
     def ask(first):
         with http1.Client(gateway.port) as client:
@@ -90,8 +90,8 @@ def series(gateway):
 
 def scrape(stage, verdict):
     """Every route has been answered with every status; then somebody scrapes all of it, again and again."""
-    routes = [open_route(f"route-{number}", f"/r{number}/*") for number in range(ROUTES)]
-    routes.append(open_route("probe", "/probe/{number}") | {"upstream": "probe"})
+    routes = [route(f"route-{number}", f"/r{number}/*", "api", ["GET"]) for number in range(ROUTES)]
+    routes.append(route("probe", "/probe/{number}", "probe", ["GET"]))
     gateway = stage.gateway(routes=routes, warm_up=False)
     with http1.Client(gateway.port) as client:
         for number in range(ROUTES):
@@ -192,10 +192,6 @@ def last_words(stage, verdict):
     # A server and a client span each, and those of the first request of all.
     figures = f"status {status}, {spans} spans, {lines} lines of {count} requests"
     verdict.holds("a stop leaves no span and no line behind", status == 0 and spans >= 2 * count and lines == count, figures)
-
-
-def open_route(name, path):
-    return {"name": name, "methods": ["GET"], "path": path, "upstream": "api", "requiresAuthorization": False}
 
 
 def tracing(port, **otlp):

@@ -58,9 +58,7 @@ public final class GatewayTelemetry: Sendable {
     private let logLevel: SharedLogLevel
 
     /// Registers the families and starts the log writer's thread, which ``shutdown()`` ends.
-    ///
-    /// - Parameter exporter: where sampled spans go; by default what the settings say.
-    public init(settings: TelemetrySettings = TelemetrySettings(), exporter: (any SpanExporter)? = nil) {
+    public init(settings: TelemetrySettings = TelemetrySettings()) {
         self.settings = settings
         logLevel = SharedLogLevel(settings.logLevel)
         registry = PrometheusRegistry(seriesLimit: settings.seriesLimit)
@@ -69,10 +67,10 @@ public final class GatewayTelemetry: Sendable {
             fileDescriptor: settings.logFileDescriptor, pendingLimit: settings.pendingLogLimit,
             dropped: metrics.droppedLogs)
         ids = TraceIDSource()
-        let spans = exporter ?? settings.makeSpanExporter(writer: logWriter, dropped: metrics.droppedTraces)
+        let spans = settings.makeSpanExporter(writer: logWriter, dropped: metrics.droppedTraces)
         collector = spans as? OTLPSpanExporter
         tracer = W3CTracer(
-            sampler: settings.sampler ?? settings.plannedSampler(isExporting: exporter != nil), exporter: spans,
+            sampler: settings.sampler ?? settings.plannedSampler, exporter: spans,
             ids: ids)
         metrics.setBuildInfo(version: settings.version, commit: settings.commit)
         let process = ProcessMetrics(registry: registry)

@@ -50,7 +50,7 @@ struct StatusPage {
         commit = document.process.commit
         generatedAt = StatusText.readable(document.generatedAt)
         uptime = StatusText.duration(seconds: document.process.uptimeSeconds)
-        window = StatusText.duration(seconds: Int64(document.windowSeconds.rounded()))
+        window = Self.window(document)
         self.isRefreshing = isRefreshing
         interval = Self.refreshInterval
         figures = Self.figures(document)

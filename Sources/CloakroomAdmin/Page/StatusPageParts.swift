@@ -38,9 +38,9 @@ struct StatusCell {
     }
 
     /// A number; zeros and unknown ones stand back.
-    init(number text: String, note: String? = nil, level: StatusLevel = .plain) {
+    init(number text: String, level: StatusLevel = .plain) {
         self.text = text
-        self.note = note
+        note = nil
         let isNothing = level == .plain && (text == "0" || text == StatusText.unknown)
         style = "number " + (isNothing ? StatusLevel.quiet : level).rawValue
     }

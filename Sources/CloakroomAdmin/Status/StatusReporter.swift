@@ -19,7 +19,7 @@ struct StatusReporter: Sendable {
 
     /// Remembers how things are, for rates to come.
     func takeSample(at now: ContinuousClock.Instant) {
-        history.append(StatusSample(registry.reading()), at: now)
+        history.append(StatusSample(registry.recordedReading()), at: now)
     }
 
     /// Takes samples until its task is cancelled.

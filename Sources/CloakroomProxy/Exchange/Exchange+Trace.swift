@@ -60,8 +60,7 @@ extension Exchange {
     private var strangersContext: TraceContext? {
         guard !peer.isTrusted, let range = TraceFields.read(head).parent else { return nil }
         let bytes = head.bytes
-        let span = bytes.readableBytesUInt8Span
-        return TraceContext(traceparent: span.extracting(range.start..<range.end))
+        return TraceContext(traceparent: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
     }
 
     /// The path as the client wrote it, as far as it may be told.

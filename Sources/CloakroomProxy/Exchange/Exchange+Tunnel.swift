@@ -71,10 +71,7 @@ extension Exchange {
 
     /// The gateway is told to stop: what has no end of its own ends now, so that clients go elsewhere in time.
     func drain() {
-        switch machine.state {
-        case .tunnelling, .tunnelEnding: endTunnel(.goingAway)
-        default: break
-        }
+        if isTunnel { endTunnel(.goingAway) }
     }
 
     /// An answer without an end has begun. Other tables may have come into effect since it was asked for.
@@ -85,7 +82,7 @@ extension Exchange {
     /// Other tables are in effect. What has an end of its own finishes with the old ones; what has none goes on only if
     /// its route is there as it was.
     func tablesReplaced() {
-        guard silenceDeadline != nil, machine.isRelaying || machine.state == .tunnelEnding, let permit else { return }
+        guard silenceDeadline != nil, machine.isOpenEnded, let permit else { return }
         let tables = generation.tables
         guard !context.generation.tables.serves(tables.routes[permit.route].route, of: tables) else { return }
         endTunnel(.goingAway)
@@ -109,7 +106,7 @@ extension Exchange {
     /// Looks at an endless answer: whether its session still lives, and whether it was silent for too long.
     /// - Returns: Whether it goes on, or has been ended here.
     func goesOn(at now: UInt64) -> Bool {
-        guard machine.isRelaying || machine.state == .tunnelEnding, let silenceDeadline else { return false }
+        guard machine.isOpenEnded, let silenceDeadline else { return false }
         if isSessionWatched, hasSessionEnded(at: now) {
             endTunnel(.policyViolation)
             return true
@@ -163,8 +160,7 @@ extension Exchange {
             // Another request may be under way on this connection by now.
             guard exchange.startedAt == begun, exchange.silenceDeadline != nil else { return }
             exchange.isSessionLoading = false
-            let isLive = exchange.machine.isRelaying || exchange.machine.state == .tunnelEnding
-            if isOver, isLive { exchange.endTunnel(.policyViolation) }
+            if isOver, exchange.machine.isOpenEnded { exchange.endTunnel(.policyViolation) }
         }
     }
 

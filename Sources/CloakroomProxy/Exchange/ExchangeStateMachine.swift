@@ -40,6 +40,9 @@ struct ExchangeStateMachine: Equatable {
         }
     }
 
+    /// Whether an answer is under way, or one side of a tunnel still is.
+    var isOpenEnded: Bool { isRelaying || state == .tunnelEnding }
+
     /// Whether bytes from the upstream go to the client.
     var isRelaying: Bool {
         switch state {

@@ -198,7 +198,7 @@ extension GatewayServer {
             tls.certificates.map {
                 CertificateStatus(
                     listener: name, file: $0.file, names: $0.names,
-                    notAfter: Timestamp(milliseconds: Int64($0.notAfter) * 1_000))
+                    notAfter: Timestamp(seconds: $0.notAfter))
             }
         }
     }

@@ -25,7 +25,6 @@ struct ConfigMetrics: Sendable {
     }
 
     func started(now: Timestamp) {
-        lastSuccessful.set(1)
         lastSuccess.set(Self.seconds(now))
     }
 

@@ -44,9 +44,15 @@ public struct MetricsReading: Sendable {
 
 extension PrometheusRegistry {
     /// Everything as it is now. Values are read one after the other while others record, as at any scrape.
-    public func reading() -> MetricsReading {
+    public func reading() -> MetricsReading { Self.reading(of: collected()) }
+
+    /// The same without what is looked up and not recorded, such as that of the process, which stays what it was at the
+    /// last scrape: for who looks often and does not need it.
+    public func recordedReading() -> MetricsReading { Self.reading(of: recorded()) }
+
+    private static func reading(of families: [String: MetricFamily]) -> MetricsReading {
         MetricsReading(
-            families: collected().mapValues { family in
+            families: families.mapValues { family in
                 family.series.map { (labels: $0.labels, value: $0.handle.reading) }
             })
     }

@@ -1,9 +1,6 @@
 import Synchronization
 
 extension PrometheusRegistry {
-    /// The content type of what ``exposition()`` returns.
-    public static let textContentType = ExpositionFormat.text.contentType
-
     /// Everything, in Prometheus' text format 0.0.4.
     public func exposition() -> [UInt8] {
         exposition(as: .text)
@@ -27,6 +24,11 @@ extension PrometheusRegistry {
     func collected() -> [String: MetricFamily] {
         let collectors = state.withLock { $0.collectors }
         for collect in collectors { collect() }
-        return state.withLock { $0.families }
+        return recorded()
+    }
+
+    /// The families with what is looked up as it was at the last scrape.
+    func recorded() -> [String: MetricFamily] {
+        state.withLock { $0.families }
     }
 }

@@ -17,8 +17,8 @@ extension GatewayTelemetry {
 
 extension TelemetrySettings {
     /// The plan's sampler. Where spans go nowhere no trace begins here: others would take part in it and look for us.
-    func plannedSampler(isExporting: Bool) -> TraceSampler {
-        isExporting || tracing.exporter != .none ? TraceSampler(tracing.sampler) : .alwaysOff.parentBased
+    var plannedSampler: TraceSampler {
+        tracing.exporter != .none ? TraceSampler(tracing.sampler) : .alwaysOff.parentBased
     }
 
     /// Makes what takes finished spans away.

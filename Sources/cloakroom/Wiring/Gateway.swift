@@ -148,7 +148,7 @@ final class Gateway: Sendable {
         // Behind the clients' last exchanges come the renewals that are under way, each with a lease's time at most, and
         // the last spans.
         let grace =
-            plan.timeouts.drain + RenewalLimits(plan.timeouts).lease + SpanExportService.patience + .seconds(5)
+            plan.timeouts.drain + RenewalLimits(plan.timeouts).lease + OTLPSpanExporter.flushBound + .seconds(5)
         let all = services + (reload.map { [$0] } ?? [])
         var configuration = ServiceGroupConfiguration(
             services: all.map { .init(service: $0, successTerminationBehavior: .gracefullyShutdownGroup) },

@@ -25,8 +25,6 @@ extension SessionClock {
 
 /// Carries finished spans away, to the last one.
 struct SpanExportService: Service {
-    /// What the last spans may take.
-    static let patience = Duration.seconds(5)
     let telemetry: GatewayTelemetry
 
     func run() async throws {

@@ -1,5 +1,4 @@
 import CloakroomTelemetry
-import Foundation
 import Tracing
 
 extension W3CTracer {
@@ -7,7 +6,7 @@ extension W3CTracer {
     /// not sampled. Stores need not know of traces that way.
     func recordStoreCall(_ operation: String, backend: String, isSuccess: Bool, nanoseconds: UInt64) {
         guard ServiceContext.current?.traceContext?.isSampled == true else { return }
-        let end = UInt64(Date().timeIntervalSince1970 * 1_000_000_000)
+        let end = UInt64(systemWallClock())
         recordFinished(
             "session_store \(operation)", kind: .client, start: end - min(nanoseconds, end), end: end,
             attributes: ["cloakroom.store.backend": .string(backend), "cloakroom.store.operation": .string(operation)],

@@ -6,13 +6,6 @@ import Testing
 
 @Suite("Tables that are replaced while the gateway serves", .serialized, .timeLimit(.minutes(1)))
 struct ReplaceTests {
-    /// A flag that another thread sets.
-    private final class Flag: Sendable {
-        private let value = Mutex(false)
-        var isSet: Bool { value.withLock { $0 } }
-        func set() { value.withLock { $0 = true } }
-    }
-
     private static func rename(_ plan: inout GatewayPlan) throws {
         plan.routes = [
             Route(name: "renamed", methods: ["GET"], pattern: try PathPattern("/new/*"), requiresAuthorization: false)
@@ -37,20 +30,20 @@ struct ReplaceTests {
     @Test("A request under way finishes with the tables that it began with, and only then are they given up")
     func underWay() async throws {
         let gate = Gate()
-        let retired = Flag()
+        let retired = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again], [.request, .send(Reply.ok), .again])
             .run { gateway in
                 let client = try await gateway.client()
                 client.send(Ask.get("/public/a"))
                 _ = try await gateway.upstream.request()
-                try await gateway.replace(onRetired: { retired.set() }, Self.rename)
+                try await gateway.replace(onRetired: { retired.open() }, Self.rename)
                 // The new routes serve others meanwhile.
                 let other = try await gateway.client()
                 #expect(try await other.exchange(Ask.get("/new/a")).status == 200)
-                #expect(!retired.isSet)
+                #expect(!retired.isOpen)
                 gate.open()
                 #expect(try await client.answer().text == "ok")
-                try await eventually("the old tables' end") { retired.isSet }
+                try await eventually("the old tables' end") { retired.isOpen }
                 #expect(try await client.exchange(Ask.get("/public/a")).status == 404)
                 try await gateway.metric(#"cloakroom_auth_decisions_total{decision="public",route="public"} 1"#)
                 try await gateway.metric(#"cloakroom_auth_decisions_total{decision="public",route="renamed"} 1"#)
@@ -64,13 +57,13 @@ struct ReplaceTests {
 
     @Test("Idle connections to upstreams are closed, and nothing waits where nothing is under way")
     func idle() async throws {
-        let retired = Flag()
+        let retired = Gate()
         try await GatewaySetup([.request, .send(Reply.ok), .again], [.request, .send(Reply.ok), .again]).run {
             gateway in
             #expect(try await gateway.client().exchange(Ask.get("/public/a")).status == 200)
             try await gateway.metric(#"cloakroom_upstream_connections{state="idle",upstream="api"} 1"#)
-            try await gateway.replace(onRetired: { retired.set() }) { _ in }
-            try await eventually("the old tables' end") { retired.isSet }
+            try await gateway.replace(onRetired: { retired.open() }) { _ in }
+            try await eventually("the old tables' end") { retired.isOpen }
             try await eventually("the old connection's end") { gateway.upstream.connections[0].isClosed }
             #expect(try await gateway.client().exchange(Ask.get("/public/a")).status == 200)
         }
@@ -82,13 +75,13 @@ struct ReplaceTests {
         var setup = GatewaySetup()
         setup.scripts = scripts
         try await setup.run { gateway in
-            let isOver = Flag()
+            let isOver = Gate()
             try await withThrowingTaskGroup(of: Int.self) { group in
                 for _ in 0..<8 {
                     group.addTask {
                         let client = try await gateway.client()
                         var count = 0
-                        while !isOver.isSet {
+                        while !isOver.isOpen {
                             #expect(try await client.exchange(Ask.get("/public/a")).status == 200)
                             count += 1
                         }
@@ -99,7 +92,7 @@ struct ReplaceTests {
                 for _ in 0..<20 {
                     try await gateway.replace(onRetired: { retired.withLock { $0 += 1 } }) { _ in }
                 }
-                isOver.set()
+                isOver.open()
                 var total = 0
                 for try await count in group { total += count }
                 #expect(total >= 8)
@@ -180,22 +173,22 @@ struct ReplaceTests {
     @Test("Work for a request whose client has gone keeps what it needs until it is done")
     func workGoesOn() async throws {
         let gate = Gate()
-        let (begun, retired) = (Flag(), Flag())
+        let (begun, retired) = (Gate(), Gate())
         let endpoints = FakeEndpoints { _ in
-            begun.set()
+            begun.open()
             await gate.passed()
             return OwnResponse(status: 200)
         }
         try await GatewaySetup().with(\.endpoints, endpoints).run { gateway in
             let client = try await gateway.client()
             client.send(Ask.get("/auth"))
-            try await eventually("the work") { begun.isSet }
-            try await gateway.replace(onRetired: { retired.set() }) { _ in }
+            try await eventually("the work") { begun.isOpen }
+            try await gateway.replace(onRetired: { retired.open() }) { _ in }
             try await client.close()
             try await gateway.metric(#"http_server_active_requests{http_request_method="GET",url_scheme="http"} 0"#)
-            #expect(!retired.isSet)
+            #expect(!retired.isOpen)
             gate.open()
-            try await eventually("the old tables' end") { retired.isSet }
+            try await eventually("the old tables' end") { retired.isOpen }
         }
     }
 

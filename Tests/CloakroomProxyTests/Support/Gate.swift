@@ -19,6 +19,9 @@ final class Gate: Sendable {
         for resume in waiting { resume() }
     }
 
+    /// Whether it was opened.
+    var isOpen: Bool { state.withLock { $0.isOpen } }
+
     /// Calls back once it is open.
     func whenOpen(_ resume: @escaping @Sendable () -> Void) {
         let isOpen = state.withLock { state in

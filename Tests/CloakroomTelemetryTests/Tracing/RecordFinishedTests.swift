@@ -1,4 +1,3 @@
-import Synchronization
 import Testing
 import Tracing
 
@@ -6,15 +5,7 @@ import Tracing
 
 @Suite("Spans of what is over already")
 struct RecordFinishedTests {
-    private final class Collector: SpanExporter {
-        private let spans = Mutex<[FinishedSpan]>([])
-
-        func export(_ span: FinishedSpan) { spans.withLock { $0.append(span) } }
-
-        var finished: [FinishedSpan] { spans.withLock { $0 } }
-    }
-
-    private let collector = Collector()
+    private let collector = SpanCollector()
 
     @Test("It is a child of the current trace, with the times that were measured")
     func child() throws {

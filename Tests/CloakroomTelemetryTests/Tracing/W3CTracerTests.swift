@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 import Testing
 import Tracing
 
@@ -7,14 +6,6 @@ import Tracing
 
 @Suite("W3C tracer")
 struct W3CTracerTests {
-    private final class Collector: SpanExporter {
-        private let spans = Mutex<[FinishedSpan]>([])
-
-        func export(_ span: FinishedSpan) { spans.withLock { $0.append(span) } }
-
-        var finished: [FinishedSpan] { spans.withLock { $0 } }
-    }
-
     private struct Fields: Injector, Extractor {
         func inject(_ value: String, forKey key: String, into carrier: inout [String: String]) { carrier[key] = value }
 
@@ -25,7 +16,7 @@ struct W3CTracerTests {
         var description: String { "password is hunter2" }
     }
 
-    private let collector = Collector()
+    private let collector = SpanCollector()
 
     @Test("A span without a parent begins a trace; one inside it is its child")
     func parentAndChild() throws {

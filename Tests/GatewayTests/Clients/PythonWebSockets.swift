@@ -9,19 +9,7 @@ struct PythonWebSockets {
         folder = try TemporaryFolder()
         try folder.write(Self.server, to: "server.py")
         try folder.write(Self.client, to: "client.py")
-        interpreter = try await Self.findInterpreter()
-    }
-
-    /// Python from wherever; a system's own has the system's packages.
-    private static func findInterpreter() async throws -> URL {
-        let own = try? Executables.onPath("python3", package: "python3")
-        for candidate in [own, URL(fileURLWithPath: "/usr/bin/python3")].compactMap({ $0 }) {
-            guard FileManager.default.isExecutableFile(atPath: candidate.path) else { continue }
-            let result = try await ChildProgram.run(candidate, ["-c", "import websockets"])
-            if result.ending.status == 0 { return candidate }
-        }
-        throw Executables.NotFound(
-            description: "no python3 knows websockets: install Debian's package python3-websockets")
+        interpreter = try await Executables.python(with: "websockets")
     }
 
     /// Serves an echo for as long as `body` takes, and passes everything but handshakes on to an API.

@@ -3,11 +3,15 @@ import Foundation
 /// A real Chromium without a window, driven by Selenium: a profile of its own, gone when the steps are done.
 struct BrowserSession {
     /// Whether it takes every certificate, as that of the demo.
-    var acceptsAnyCertificate = false
+    private let acceptsAnyCertificate: Bool
     /// Seconds that one step may take, loading and waiting included.
-    var stepLimit = 20
+    private let stepLimit = 20
     /// Seconds that all of it may take.
-    var wholeLimit = 90
+    private let wholeLimit = 90
+
+    init(acceptsAnyCertificate: Bool = false) {
+        self.acceptsAnyCertificate = acceptsAnyCertificate
+    }
 
     /// Does one step after the other.
     /// - Throws: ``Failed`` with the first step that cannot be done.
@@ -23,7 +27,7 @@ struct BrowserSession {
         let arguments = [driver, folder.path(of: "script.json")]
         // It ends by itself in time; killing it would leave the browser behind.
         let limit = Duration.seconds(wholeLimit + 30)
-        return try await ChildProgram.running(try await Self.interpreter(), arguments) { program in
+        return try await ChildProgram.running(try await Executables.python(with: "selenium"), arguments) { program in
             let ending = try await program.ending(within: limit)
             guard ending == .init(status: 0) else { throw Failed(description: program.output + program.errors) }
             let output = Data(program.output.utf8)
@@ -50,16 +54,5 @@ struct BrowserSession {
 
     struct Failed: Error, CustomStringConvertible {
         let description: String
-    }
-
-    /// Python from wherever; a system's own has the system's packages.
-    private static func interpreter() async throws -> URL {
-        let own = try? Executables.onPath("python3", package: "python3")
-        for candidate in [own, URL(fileURLWithPath: "/usr/bin/python3")].compactMap({ $0 }) {
-            guard FileManager.default.isExecutableFile(atPath: candidate.path) else { continue }
-            let result = try await ChildProgram.run(candidate, ["-c", "import selenium"])
-            if result.ending.status == 0 { return candidate }
-        }
-        throw Executables.NotFound(description: "no python3 knows selenium: pip install selenium")
     }
 }

@@ -38,6 +38,18 @@ enum Executables {
         throw NotFound(description: "\(name) is not on PATH: install Debian's package \(package)")
     }
 
+    /// A Python that knows a module; a system's own has the system's packages.
+    static func python(with module: String) async throws -> URL {
+        let own = try? onPath("python3", package: "python3")
+        for candidate in [own, URL(fileURLWithPath: "/usr/bin/python3")].compactMap({ $0 }) {
+            guard FileManager.default.isExecutableFile(atPath: candidate.path) else { continue }
+            let result = try await ChildProgram.run(candidate, ["-c", "import \(module)"])
+            if result.ending.status == 0 { return candidate }
+        }
+        throw NotFound(
+            description: "no python3 knows \(module): pip install --requirement Tests/requirements.txt")
+    }
+
     static var searchPath: String {
         ProcessInfo.processInfo.environment["PATH"] ?? "/usr/local/bin:/usr/bin:/bin"
     }

@@ -35,10 +35,19 @@ final class TLSListener: Sendable {
         afterReading()
         return current.withLock { current in
             // While the files were read, another plan may have come into effect: what they hold is of no use to it.
-            guard current.plan == plan else { return false }
-            defer { current.material = material }
-            return material.clientAuthorities != current.material.clientAuthorities
+            current.plan == plan && Self.put(plan, material, into: &current)
         }
+    }
+
+    /// Puts material to use.
+    /// - Returns: Whether clients have to show something else than before.
+    private static func put(
+        _ plan: TLSPlan, _ material: TLSMaterial, into current: inout (plan: TLSPlan, material: TLSMaterial)
+    ) -> Bool {
+        defer { current = (plan, material) }
+        return plan.clientCertificates != current.plan.clientCertificates
+            || plan.minimumVersion != current.plan.minimumVersion
+            || material.clientAuthorities != current.material.clientAuthorities
     }
 
     /// What other files come to, ready to be put to use.
@@ -56,15 +65,9 @@ final class TLSListener: Sendable {
         let material = try TLSMaterial(plan, allowsHTTP2: allowsHTTP2)
         let isRequired = plan.clientCertificates?.mode == .required
         let wasRequired = current.withLock { $0.plan.clientCertificates?.mode == .required }
-        let commit = { @Sendable in
-            self.current.withLock { current in
-                defer { current = (plan, material) }
-                return plan.clientCertificates != current.plan.clientCertificates
-                    || plan.minimumVersion != current.plan.minimumVersion
-                    || material.clientAuthorities != current.material.clientAuthorities
-            }
-        }
-        return Change(commit: commit, asksForLess: wasRequired && !isRequired)
+        return Change(
+            commit: { self.current.withLock { Self.put(plan, material, into: &$0) } },
+            asksForLess: wasRequired && !isRequired)
     }
 
     /// What new connections get, the default first.

@@ -17,7 +17,7 @@ struct TLSMaterial: Sendable {
     /// - Throws: ``ListenerError`` which names the file.
     init(_ plan: TLSPlan, allowsHTTP2: Bool) throws {
         stamps = Self.stamps(plan)
-        clientAuthorities = plan.clientCertificates.flatMap { FileStamp(of: $0.caFile) }
+        clientAuthorities = plan.clientCertificates == nil ? nil : stamps.last ?? nil
         let standard = try ServedCertificate(plan.certificate)
         let more = try plan.moreCertificates.map { pair in
             let certificate = try ServedCertificate(pair)

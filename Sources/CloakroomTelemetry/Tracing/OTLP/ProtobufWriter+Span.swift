@@ -1,3 +1,4 @@
+import CloakroomCore
 import Tracing
 
 extension ProtobufWriter {
@@ -10,7 +11,7 @@ extension ProtobufWriter {
         message(field) { message in
             message.ids(span.context)
             if let state = span.traceState { message.string(3, state) }
-            if let parent = span.parentSpanID { message.bytes(4, Self.bigEndian(parent)) }
+            if let parent = span.parentSpanID { message.bytes(4, parent.bigEndianBytes) }
             message.string(5, span.name)
             message.varint(6, Self.number(of: span.kind))
             message.fixed64(7, span.startNanoseconds)
@@ -46,12 +47,8 @@ extension ProtobufWriter {
     }
 
     private mutating func ids(_ context: TraceContext) {
-        bytes(1, Self.bigEndian(context.traceID.high) + Self.bigEndian(context.traceID.low))
-        bytes(2, Self.bigEndian(context.spanID))
-    }
-
-    private static func bigEndian(_ value: UInt64) -> [UInt8] {
-        (0..<8).map { UInt8(truncatingIfNeeded: value >> UInt64(56 - 8 * $0)) }
+        bytes(1, context.traceID.high.bigEndianBytes + context.traceID.low.bigEndianBytes)
+        bytes(2, context.spanID.bigEndianBytes)
     }
 
     private static func number(of kind: SpanKind) -> UInt64 {
