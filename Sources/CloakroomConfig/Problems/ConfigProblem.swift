@@ -1,5 +1,15 @@
-/// One mistake in a configuration: where it stands, what is wrong and what to write instead.
+/// One error or warning about a configuration: its place, what is wrong and what to write instead.
 public struct ConfigProblem: Sendable, Equatable {
+    /// How serious a problem is.
+    public enum Severity: Sendable {
+        /// The configuration is rejected.
+        case error
+        /// The configuration is used; `check-config` shows the problem, and with `--strict` exits with 1.
+        case warning
+    }
+
+    /// Whether the configuration is rejected because of it.
+    public let severity: Severity
     /// The file as it was named, or `environment` or `--set`.
     public let source: String
     /// The line, from 1; `nil` where the mistake is not on one line.
@@ -14,8 +24,10 @@ public struct ConfigProblem: Sendable, Equatable {
     public let suggestion: String
 
     init(
-        source: String, position: Position? = nil, key: String? = nil, message: String, suggestion: String = ""
+        source: String, position: Position? = nil, key: String? = nil, message: String, suggestion: String = "",
+        severity: Severity = .error
     ) {
+        self.severity = severity
         self.source = source
         self.line = position?.line
         self.column = position?.column
@@ -26,12 +38,13 @@ public struct ConfigProblem: Sendable, Equatable {
 }
 
 extension ConfigProblem: CustomStringConvertible {
-    /// One line: `file:line:column: key: what is wrong (what to write)`.
+    /// One line: `file:line:column: key: what is wrong (what to write)`, for a warning with `warning:` before the key.
     public var description: String {
         var place = source
         if let line { place += ":\(line)" }
         if let column { place += ":\(column)" }
         var text = place + ": "
+        if severity == .warning { text += "warning: " }
         if let key { text += Printable.escaped(key) + ": " }
         text += message
         return suggestion.isEmpty ? text : text + " (\(suggestion))"
@@ -44,8 +57,13 @@ public struct ConfigProblems: Error, Sendable, Equatable, CustomStringConvertibl
     public let problems: [ConfigProblem]
 
     init(_ problems: [ConfigProblem]) {
-        self.problems = problems.enumerated().sorted { left, right in
-            Self.rank(left.element, left.offset) < Self.rank(right.element, right.offset)
+        self.problems = Self.ordered(problems)
+    }
+
+    /// Problems of the file by line, then those of the environment by name, then those of the flags.
+    static func ordered(_ problems: [ConfigProblem]) -> [ConfigProblem] {
+        problems.enumerated().sorted { left, right in
+            rank(left.element, left.offset) < rank(right.element, right.offset)
         }.map(\.element)
     }
 

@@ -16,7 +16,9 @@ struct ConfigPlaces: Sendable {
     subscript(path: [String]) -> Origin { origins[path] ?? .fallback }
 
     /// A mistake at a place.
-    func problem(_ mistake: Mistake, key path: [String], origin: Origin) -> ConfigProblem {
+    func problem(
+        _ mistake: Mistake, key path: [String], origin: Origin, severity: ConfigProblem.Severity = .error
+    ) -> ConfigProblem {
         var source = file ?? "configuration"
         var key = path.joined(separator: ".")
         var position: Position?
@@ -27,12 +29,13 @@ struct ConfigPlaces: Sendable {
             key = variable
         case .secretFile:
             let twin = path.dropLast() + [SecretFilesProvider.twin(of: path.last ?? "")]
-            return problem(mistake, key: Array(twin), origin: self[Array(twin)])
+            return problem(mistake, key: Array(twin), origin: self[Array(twin)], severity: severity)
         case .file(let place): position = place
         case .fallback: position = nearestPosition(path)
         }
         return ConfigProblem(
-            source: source, position: position, key: key, message: mistake.message, suggestion: mistake.suggestion)
+            source: source, position: position, key: key, message: mistake.message, suggestion: mistake.suggestion,
+            severity: severity)
     }
 
     /// A place as reports name it.

@@ -12,6 +12,8 @@ final class ConfigReading {
     /// The values read so far, in the order of reading.
     private(set) var values: [EffectiveValue] = []
     private(set) var problems: [ConfigProblem] = []
+    /// Problems that do not keep the configuration from being used.
+    private(set) var warnings: [ConfigProblem] = []
     /// Keys that are required and stand nowhere, and what to say of it. Whether that is worth saying depends on what was
     /// misspelled.
     private(set) var missing: [(key: [String], mistake: Mistake)] = []
@@ -149,6 +151,11 @@ final class ConfigReading {
     func complain(_ mistake: Mistake, at path: [String]) {
         broken.insert(path)
         add(mistake, key: path, origin: places[path])
+    }
+
+    /// Notes a problem that does not keep the configuration from being used, at the place of a key's value.
+    func warn(_ mistake: Mistake, at path: [String]) {
+        warnings.append(places.problem(mistake, key: path, origin: places[path], severity: .warning))
     }
 
     /// Notes a mistake at a place that no value was read from.

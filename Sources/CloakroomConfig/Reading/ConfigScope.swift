@@ -138,6 +138,11 @@ struct ConfigScope {
         reading.complain(mistake, at: path + [name])
     }
 
+    /// Notes a problem that does not keep the configuration from being used, at the value of a key of this section.
+    func warn(_ mistake: Mistake, at name: String) {
+        reading.warn(mistake, at: path + [name])
+    }
+
     /// Notes a mistake at an item of a list.
     func complain(_ mistake: Mistake, item: Int, of name: String) {
         let key = path + [name]

@@ -28,20 +28,29 @@ public struct Report: Sendable, Equatable {
 }
 
 extension Report {
-    /// `check-config`: every mistake on a line of its own, or one line that says that there is none.
+    /// `check-config` without checks beyond the values, and not strict.
     public static func checkConfig(_ sources: ConfigSources) -> Report {
-        checkConfig(sources) { _ in [] }
+        checkConfig(sources, isStrict: false) { _ in [] }
     }
 
-    /// The same, and what `trial` finds in a plan that is right as far as its values can tell.
-    /// - Parameter trial: Gives a sentence for each mistake.
-    public static func checkConfig(_ sources: ConfigSources, trial: (GatewayPlan) -> [String]) -> Report {
+    /// `check-config`: every error and warning on a line of its own; without errors, also one line that says so.
+    /// - Parameters:
+    ///   - isStrict: Whether a warning ends the command with 1.
+    ///   - trial: Further checks of a configuration whose values are valid; returns one sentence for each error.
+    public static func checkConfig(
+        _ sources: ConfigSources, isStrict: Bool, trial: (GatewayPlan) -> [String]
+    ) -> Report {
         on(sources) { config in
+            let warnings = config.warnings.map(\.description)
             let mistakes = trial(config.plan)
-            guard mistakes.isEmpty else { return Report(lines: mistakes, exitCode: 1) }
-            let routes = count(config.plan.routes.count, "route")
-            let upstreams = count(config.plan.upstreams.count, "upstream")
-            return Report(lines: ["\(sources.file ?? "configuration"): ok (\(routes), \(upstreams))"])
+            guard mistakes.isEmpty else { return Report(lines: warnings + mistakes, exitCode: 1) }
+            let counts = [
+                count(config.plan.routes.count, "route"), count(config.plan.upstreams.count, "upstream"),
+                warnings.isEmpty ? nil : count(warnings.count, "warning"),
+            ].compactMap(\.self).joined(separator: ", ")
+            return Report(
+                lines: warnings + ["\(sources.file ?? "configuration"): ok (\(counts))"],
+                exitCode: isStrict && !warnings.isEmpty ? 1 : 0)
         }
     }
 

@@ -5,12 +5,18 @@ import CloakroomConfig
 struct CheckConfig: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check-config", abstract: "Find every mistake in a configuration.",
-        discussion: "Prints one line for each, with file, line, column and key. Ends with 1 if there are any.")
+        discussion: """
+            Prints one line for each error and warning, with file, line, column and key. Exits with 1 if there is an error, \
+            with --strict also if there is a warning.
+            """)
 
     @OptionGroup var options: ConfigOptions
 
+    @Flag(help: "Exit with 1 if there is a warning.")
+    var strict = false
+
     func run() throws {
-        let report = Report.checkConfig(options.sources) { plan in
+        let report = Report.checkConfig(options.sources, isStrict: strict) { plan in
             FileChecks.mistakes(in: plan)
         }
         try report.finish()
