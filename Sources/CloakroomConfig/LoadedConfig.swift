@@ -28,6 +28,8 @@ public struct LoadedConfig: Sendable {
     public let reload: ReloadPlan
     /// Problems that do not keep the configuration from being used, in the order of the file.
     public let warnings: [ConfigProblem]
+    /// What the configuration means where it is easily misread, in the order of the file.
+    public let notes: [ConfigProblem]
     /// What is in effect and where each value came from, in the order of the documentation.
     public let values: [EffectiveValue]
     /// Every key that was looked for, those that are not given too.
@@ -69,7 +71,8 @@ public func loadConfig(_ sources: ConfigSources) throws(ConfigProblems) -> Loade
     }
     guard reading.problems.isEmpty, let plan else { throw ConfigProblems(reading.problems) }
     return LoadedConfig(
-        plan: plan, reload: reload, warnings: ConfigProblems.ordered(reading.warnings), values: reading.values,
+        plan: plan, reload: reload, warnings: ConfigProblems.ordered(reading.warnings),
+        notes: ConfigProblems.ordered(reading.notes), values: reading.values,
         knownKeys: reading.trace.keys, files: reading.files,
         places: reading.places)
 }

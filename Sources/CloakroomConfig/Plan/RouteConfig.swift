@@ -51,6 +51,9 @@ struct RouteConfig {
         if allowsWebSocket, let methods, !methods.contains("GET") {
             scope.complain(Mistake("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
         }
+        for (index, method) in (methods ?? []).enumerated() {
+            if let warning = MethodRules.warning(about: method) { scope.warn(warning, item: index, of: "methods") }
+        }
         if let methods, Set(methods).count < methods.count {
             scope.complain(Mistake("names a method twice", "keep one of them"), at: "methods")
         }

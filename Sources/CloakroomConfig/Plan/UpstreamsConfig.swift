@@ -93,6 +93,7 @@ extension TokenCallPlan {
     /// - Returns: `nil` if the section is absent or not usable.
     fileprivate init?(from scope: ConfigScope, method: String = "POST", credentials: Credentials = .bearer) {
         let method = scope.value("method", as: .method, default: method)
+        if let warning = MethodRules.warning(about: method) { scope.warn(warning, at: "method") }
         let path = scope.required("path", as: .path)
         let credentials = scope.value("credentials", as: .choice(), default: credentials)
         let accessToken = scope.value("accessToken", as: .members, default: "accessToken")

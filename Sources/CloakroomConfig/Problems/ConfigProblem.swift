@@ -6,6 +6,9 @@ public struct ConfigProblem: Sendable, Equatable {
         case error
         /// The configuration is used; `check-config` shows the problem, and with `--strict` exits with 1.
         case warning
+        /// The configuration is used, and nothing is wrong with it: `check-config` shows what it means and does not count
+        /// it.
+        case note
     }
 
     /// Whether the configuration is rejected because of it.
@@ -38,13 +41,17 @@ public struct ConfigProblem: Sendable, Equatable {
 }
 
 extension ConfigProblem: CustomStringConvertible {
-    /// One line: `file:line:column: key: what is wrong (what to write)`, for a warning with `warning:` before the key.
+    /// One line: `file:line:column: key: what is wrong (what to write)`, with `warning:` or `note:` before the key unless it is an error.
     public var description: String {
         var place = source
         if let line { place += ":\(line)" }
         if let column { place += ":\(column)" }
         var text = place + ": "
-        if severity == .warning { text += "warning: " }
+        switch severity {
+        case .error: break
+        case .warning: text += "warning: "
+        case .note: text += "note: "
+        }
         if let key { text += Printable.escaped(key) + ": " }
         text += message
         return suggestion.isEmpty ? text : text + " (\(suggestion))"

@@ -14,6 +14,8 @@ final class ConfigReading {
     private(set) var problems: [ConfigProblem] = []
     /// Problems that do not keep the configuration from being used.
     private(set) var warnings: [ConfigProblem] = []
+    /// What a configuration means where it is easily misread; nothing is wrong there.
+    private(set) var notes: [ConfigProblem] = []
     /// Keys that are required and stand nowhere, and what to say of it. Whether that is worth saying depends on what was
     /// misspelled.
     private(set) var missing: [(key: [String], mistake: Mistake)] = []
@@ -156,6 +158,18 @@ final class ConfigReading {
     /// Notes a problem that does not keep the configuration from being used, at the place of a key's value.
     func warn(_ mistake: Mistake, at path: [String]) {
         warnings.append(places.problem(mistake, key: path, origin: places[path], severity: .warning))
+    }
+
+    /// The same at an item of a list in the file.
+    func warn(_ mistake: Mistake, item: Int, of path: [String]) {
+        let key = path + [String(item)]
+        let origin = tree[key].map { Origin.file($0.value) } ?? places[path]
+        warnings.append(places.problem(mistake, key: key, origin: origin, severity: .warning))
+    }
+
+    /// Adds an explanation of a key's value, at the place where the value was given.
+    func inform(_ mistake: Mistake, at path: [String]) {
+        notes.append(places.problem(mistake, key: path, origin: places[path], severity: .note))
     }
 
     /// Notes a mistake at a place that no value was read from.

@@ -143,6 +143,21 @@ struct ConfigScope {
         reading.warn(mistake, at: path + [name])
     }
 
+    /// Adds an explanation of the value of a key of this section. It is neither an error nor a warning.
+    func inform(_ mistake: Mistake, at name: String) {
+        reading.inform(mistake, at: path + [name])
+    }
+
+    /// Notes a problem at an item of a list that does not keep the configuration from being used.
+    func warn(_ mistake: Mistake, item: Int, of name: String) {
+        let key = path + [name]
+        if case .file = reading.origin(key), reading.tree[key + [String(item)]] != nil {
+            reading.warn(mistake, item: item, of: key)
+        } else {
+            reading.warn(mistake, at: key)
+        }
+    }
+
     /// Notes a mistake at an item of a list.
     func complain(_ mistake: Mistake, item: Int, of name: String) {
         let key = path + [name]

@@ -43,14 +43,31 @@ struct Explanation {
         var path = parsed.isPathRewritten ? scratch : Array(bytes[parsed.path.start..<parsed.path.end])
         if path.isEmpty { path = [UInt8(ascii: "/")] }
         let query = String(decoding: bytes[parsed.query.start..<parsed.query.end], as: UTF8.self)
-        let table = RouteTable(routes: plan.routes, accounts: plan.accounts)
+        let table = RouteTable(plan)
         switch table.match(method: Array(method.utf8).span, path: path.span) {
-        case .notFound: return [("answer", "404: no route serves \(String(decoding: path, as: UTF8.self))")]
+        case .notFound: return [("answer", "404: \(reasonForNothing(at: path, in: table))")]
         case .methodNotAllowed(let allow): return [("answer", "405, Allow: \(allow)")]
         case .own(let endpoint): return [("answer", "the gateway's own: \(endpoint.explanation)")]
         case .route(let index):
             return rows(for: plan.routes[index], path: String(decoding: path, as: UTF8.self), query: query)
         }
+    }
+
+    /// Why no route serves a path.
+    private func reasonForNothing(at path: [UInt8], in table: RouteTable) -> String {
+        if let call = TokenCallPaths(plan.upstreams).call(at: path.span) {
+            let place = "of upstream \(call.upstream) (\(call.kind.rawValue) \(call.path))"
+            return call.kind == .user
+                ? "user call path \(place), forwarded only by a route that names it"
+                : "token call path \(place), never forwarded"
+        }
+        let text = "no route serves \(String(decoding: path, as: UTF8.self))"
+        let below = path + [UInt8(ascii: "/")]
+        guard case .route(let index) = table.match(method: Array(method.utf8).span, path: below.span),
+            let base = plan.routes[index].pattern.base,
+            base.segments.count == path.split(separator: UInt8(ascii: "/")).count
+        else { return text }
+        return "\(text) (route \(plan.routes[index].name) serves \(base)/ and what is below it)"
     }
 
     private func rows(for route: Route, path: String, query: String) -> [(String, String)] {

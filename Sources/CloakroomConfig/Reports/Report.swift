@@ -33,7 +33,7 @@ extension Report {
         checkConfig(sources, isStrict: false) { _ in [] }
     }
 
-    /// `check-config`: every error and warning on a line of its own; without errors, also one line that says so.
+    /// `check-config`: every error, warning and note on a line of its own; without errors, also one line that says so.
     /// - Parameters:
     ///   - isStrict: Whether a warning ends the command with 1.
     ///   - trial: Further checks of a configuration whose values are valid; returns one sentence for each error.
@@ -42,14 +42,15 @@ extension Report {
     ) -> Report {
         on(sources) { config in
             let warnings = config.warnings.map(\.description)
+            let shown = ConfigProblems.ordered(config.warnings + config.notes).map(\.description)
             let mistakes = trial(config.plan)
-            guard mistakes.isEmpty else { return Report(lines: warnings + mistakes, exitCode: 1) }
+            guard mistakes.isEmpty else { return Report(lines: shown + mistakes, exitCode: 1) }
             let counts = [
                 count(config.plan.routes.count, "route"), count(config.plan.upstreams.count, "upstream"),
                 warnings.isEmpty ? nil : count(warnings.count, "warning"),
             ].compactMap(\.self).joined(separator: ", ")
             return Report(
-                lines: warnings + ["\(sources.file ?? "configuration"): ok (\(counts))"],
+                lines: shown + ["\(sources.file ?? "configuration"): ok (\(counts))"],
                 exitCode: isStrict && !warnings.isEmpty ? 1 : 0)
         }
     }

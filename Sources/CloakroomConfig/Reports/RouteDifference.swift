@@ -3,7 +3,8 @@ import CloakroomCore
 extension Report {
     /// `routes --diff OTHER`: what changes for clients when a configuration takes the place of another one.
     ///
-    /// Ends with 3 if something became public: paths that required authorization, whichever route serves them now.
+    /// Ends with 3 if something became public: paths that required authorization or were not served at all, whichever
+    /// route serves them now.
     /// - Parameters:
     ///   - sources: The new configuration.
     ///   - other: The one to compare it with, the old one.
@@ -16,7 +17,7 @@ extension Report {
                     [change.kind.rawValue, change.methods.joined(separator: ","), change.path, change.explanation]
                 }
                 return Report(
-                    lines: Table.lines(rows), exitCode: changes.contains { $0.kind == .becamePublic } ? 3 : 0)
+                    lines: Table.lines(rows), exitCode: changes.contains(where: \.kind.isExposure) ? 3 : 0)
             }
         }
     }
@@ -27,37 +28,56 @@ extension Report {
 struct RouteDifference {
     enum Kind: String, CaseIterable {
         case becamePublic = "became public"
+        case addedPublic = "added public"
         case becameProtected = "became protected"
         case added
         case removed
         case shadowed
+
+        /// Whether a request that was refused without a session is forwarded without one now.
+        var isExposure: Bool { self == .becamePublic || self == .addedPublic }
     }
 
     struct Change: Equatable {
         let kind: Kind
         var methods: [String]
-        let path: String
+        let pattern: PathPattern
         let explanation: String
+
+        var path: String { pattern.description }
     }
 
     private let old: RouteTable
     private let new: RouteTable
+    /// The paths that either plan keeps from its routes: those of the gateway's endpoints and of token calls.
+    private let kept: [PathPattern]
 
     init(from old: GatewayPlan, to new: GatewayPlan) {
-        self.old = RouteTable(routes: old.routes, accounts: old.accounts)
-        self.new = RouteTable(routes: new.routes, accounts: new.accounts)
+        self.old = RouteTable(old)
+        self.new = RouteTable(new)
+        kept = [old, new].flatMap { plan in
+            let calls = TokenCallPaths(plan.upstreams).calls.map(\.path)
+            return (calls + [plan.accounts.prefix, plan.accounts.prefix + "/*"]).compactMap { try? PathPattern($0) }
+        }
     }
 
     /// The changes: what became public first.
     var changes: [Change] {
         var changes: [Change] = []
-        let samples = SamplePath.samples(old.routes.map(\.pattern), new.routes.map(\.pattern))
+        let patterns = Set((old.routes + new.routes).map(\.pattern))
+        let samples = SamplePath.samples(old.routes.map(\.pattern), new.routes.map(\.pattern), kept: kept)
         for method in methods {
             for sample in samples {
                 guard let change = change(method, sample) else { continue }
-                if let index = changes.firstIndex(where: {
-                    $0.kind == change.kind && $0.path == change.path && $0.explanation == change.explanation
-                }) {
+                let alike = changes.indices.filter {
+                    changes[$0].kind == change.kind && changes[$0].explanation == change.explanation
+                }
+                // What is no pattern of a route goes without saying where the pattern that covers it has the same line.
+                let isCovered = alike.contains {
+                    changes[$0].methods.contains(method) && changes[$0].pattern.covers(change.pattern)
+                }
+                if isCovered, !patterns.contains(change.pattern) { continue }
+                if let index = alike.first(where: { changes[$0].pattern == change.pattern }) {
                     changes[index].methods.append(method)
                 } else {
                     changes.append(change)
@@ -78,11 +98,13 @@ struct RouteDifference {
         let before = route(in: old, method, sample)
         let after = route(in: new, method, sample)
         let made = { (kind: Kind, explanation: String) in
-            Change(kind: kind, methods: [method], path: sample.pattern, explanation: explanation)
+            Change(kind: kind, methods: [method], pattern: sample.pattern, explanation: explanation)
         }
         switch (before, after) {
         case (nil, nil): return nil
-        case (nil, let after?): return made(.added, "\(after.name), \(Self.word(after))")
+        case (nil, let after?):
+            guard after.requiresAuthorization else { return made(.addedPublic, after.name) }
+            return made(.added, "\(after.name), \(Self.word(after))")
         case (let before?, nil): return made(.removed, "\(before.name), was \(Self.word(before))")
         case (let before?, let after?):
             let names = before.name == after.name ? after.name : "\(after.name), was \(before.name)"

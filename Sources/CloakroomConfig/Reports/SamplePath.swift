@@ -2,31 +2,48 @@ import CloakroomCore
 
 /// A path that stands for all paths of a pattern that no more specific pattern takes.
 struct SamplePath {
-    /// The pattern as people write it.
-    let pattern: String
+    /// The pattern.
+    let pattern: PathPattern
     /// The path.
     let path: String
 
-    /// One sample for every pattern of two tables and for every overlap of one from each.
-    static func samples(_ old: [PathPattern], _ new: [PathPattern]) -> [SamplePath] {
-        let all = new.map(\.segments) + old.map(\.segments)
+    /// One sample for every pattern of two tables and for every overlap of one from each; behind these further ones.
+    ///
+    /// The further ones are paths that the gateway keeps from routes, and, for every wildcard, paths of each depth with
+    /// and without a trailing slash: other routes may take one depth and leave the next. They are worth a line only where
+    /// their result differs from that of the pattern that covers them.
+    /// - Parameter kept: Patterns of paths that the gateway keeps from routes.
+    static func samples(_ old: [PathPattern], _ new: [PathPattern], kept: [PathPattern]) -> [SamplePath] {
+        let all = new + old + kept
         let names = Set(
-            all.joined().compactMap { segment in if case .literal(let text) = segment { text } else { nil } })
+            all.flatMap(\.segments).compactMap { segment in
+                if case .literal(let text) = segment { text } else { nil }
+            })
         // No literal of either table is taken for a parameter, and no fixed pattern is as long as a wildcard's sample.
         var word = "any"
         while names.contains(word) { word += "-" }
-        let depth = (all.map(\.count).max() ?? 0) + 1
+        let depth = (all.map(\.segments.count).max() ?? 0) + 1
 
         var seen: Set<String> = []
         var samples: [SamplePath] = []
         func add(_ segments: [PathPattern.Segment]) {
             let path = segments.map { "/" + Self.text(of: $0, word: word, depth: depth) }.joined()
-            if seen.insert(path).inserted { samples.append(SamplePath(pattern: describe(segments), path: path)) }
+            if seen.insert(path).inserted {
+                samples.append(SamplePath(pattern: PathPattern(segments: segments), path: path))
+            }
         }
-        all.forEach(add)
+        (new + old).map(\.segments).forEach(add)
         for left in new {
             for right in old {
                 if let overlap = overlap(left.segments[...], right.segments[...]) { add(overlap) }
+            }
+        }
+        kept.map(\.segments).forEach(add)
+        for segments in samples.map(\.pattern.segments) where segments.last == .rest {
+            for count in 0..<depth {
+                let deeper = segments.dropLast() + Array(repeating: .parameter(word), count: count)
+                if count > 0 { add(deeper) }
+                add(deeper + [.literal("")])
             }
         }
         return samples
@@ -42,9 +59,8 @@ struct SamplePath {
         while true {
             switch (left.first, right.first) {
             case (nil, nil): return result
-            // A wildcard takes at least one byte.
-            case (.rest?, _?): return Array(right) == [.literal("")] ? nil : result + right
-            case (_?, .rest?): return Array(left) == [.literal("")] ? nil : result + left
+            case (.rest?, _?): return result + right
+            case (_?, .rest?): return result + left
             case (nil, _), (_, nil): return nil
             case (.literal(let one)?, .literal(let other)?):
                 guard one == other else { return nil }
@@ -65,15 +81,5 @@ struct SamplePath {
         case .parameter: word
         case .rest: Array(repeating: word, count: depth).joined(separator: "/")
         }
-    }
-
-    private static func describe(_ segments: [PathPattern.Segment]) -> String {
-        segments.map { segment in
-            switch segment {
-            case .literal(let text): "/" + text
-            case .parameter(let name): "/{\(name)}"
-            case .rest: "/*"
-            }
-        }.joined()
     }
 }

@@ -5,6 +5,7 @@ enum RouteRules {
     static func check(_ routes: [RouteConfig], accounts: AccountsConfig, upstreams: UpstreamsConfig) {
         checkNames(routes)
         checkConflicts(routes, accounts: accounts.plan)
+        WideRouteRules.check(routes, accounts: accounts.plan, upstreams: upstreams)
         for route in routes {
             checkAPIToken(route, upstreams: upstreams)
             if accounts.isClear { checkSession(route, accounts: accounts.plan, upstreams: upstreams) }

@@ -33,6 +33,10 @@ extension ValueFormat where Value == String {
             guard !text.isEmpty, text.utf8.allSatisfy(\.isTokenCharacter) else {
                 throw Mistake("\(Printable.quoted(text)) is not a method", "write one such as GET")
             }
+            guard text != "*" else {
+                throw Mistake(
+                    "* does not stand for all methods", "list them, such as [GET, POST, PUT, PATCH, DELETE, OPTIONS]")
+            }
             guard text == text.uppercased() else {
                 throw Mistake("\(Printable.quoted(text)) is not upper case", "write \(text.uppercased())")
             }

@@ -1,7 +1,8 @@
 /// The paths that a route serves: `/episodes`, `/videos/{id}`, `/files/*`.
 ///
 /// A segment is a literal, a parameter in braces that takes any one non-empty segment, or, at the end only, `*`, which
-/// takes one or more segments. A trailing slash is a segment of its own: `/a/` and `/a` are different paths.
+/// takes all that follows the slash before it, also nothing: `/*` fits every path, `/a/*` fits `/a/` and what is below
+/// it. A trailing slash is a segment of its own: `/a/` and `/a` are different paths, and `/a/*` does not fit `/a`.
 public struct PathPattern: Sendable, Hashable, CustomStringConvertible {
     /// One segment of a pattern.
     public enum Segment: Sendable, Hashable {
@@ -9,7 +10,7 @@ public struct PathPattern: Sendable, Hashable, CustomStringConvertible {
         case literal(String)
         /// Any one segment that is not empty. The name is for people.
         case parameter(String)
-        /// All that follows, at least one byte. Only at the end.
+        /// All that follows, also nothing. Only at the end.
         case rest
     }
 
@@ -17,8 +18,15 @@ public struct PathPattern: Sendable, Hashable, CustomStringConvertible {
     public let segments: [Segment]
 
     /// Makes a pattern of segments that are known to be in order.
-    init(segments: [Segment]) {
+    package init(segments: [Segment]) {
         self.segments = segments
+    }
+
+    /// The pattern without its wildcard and the slash before it: `/a` of `/a/*`, which `/a/*` itself does not fit. `nil`
+    /// without a wildcard, and for `/*`.
+    package var base: PathPattern? {
+        guard segments.count > 1, segments.last == .rest else { return nil }
+        return PathPattern(segments: segments.dropLast())
     }
 
     /// The pattern as one writes it.
@@ -95,6 +103,13 @@ extension PathPattern {
     private static func literal(_ part: Substring) throws(PathPatternError) -> String {
         guard part != ".", part != ".." else {
             throw PathPatternError("\"\(part)\" never reaches a route (leave dot segments out)")
+        }
+        guard part.first != ":" else {
+            let name = part.dropFirst()
+            let isName = !name.isEmpty && name.utf8.allSatisfy(Self.isNameByte)
+            throw PathPatternError(
+                "\"\(part)\" begins with a colon, which makes no parameter (write \"{\(isName ? String(name) : "id")}\")"
+            )
         }
         guard !part.contains("+") else {
             throw PathPatternError(

@@ -53,6 +53,12 @@ extension PathPattern {
         case disjoint, same, moreSpecific, lessSpecific, overlapping
     }
 
+    /// Whether it fits every path that another pattern fits.
+    package func covers(_ other: PathPattern) -> Bool {
+        let relation = relation(to: other)
+        return relation == .same || relation == .lessSpecific
+    }
+
     /// Compares two patterns segment by segment.
     func relation(to other: PathPattern) -> Relation {
         var isMoreSpecificSomewhere = false
@@ -64,13 +70,11 @@ extension PathPattern {
             switch (mine, theirs) {
             case (nil, nil): break compare
             case (.rest?, .rest?): break compare
-            case (.rest?, let segment?):
-                // A wildcard takes at least one byte: the empty segment behind a trailing slash is not below it.
-                if segment == .literal(""), index == other.segments.count - 1 { return .disjoint }
+            // The empty segment after a trailing slash is below a wildcard as any other segment is.
+            case (.rest?, .some):
                 isLessSpecificSomewhere = true
                 break compare
-            case (let segment?, .rest?):
-                if segment == .literal(""), index == segments.count - 1 { return .disjoint }
+            case (.some, .rest?):
                 isMoreSpecificSomewhere = true
                 break compare
             case (nil, _), (_, nil): return .disjoint

@@ -24,13 +24,15 @@ public struct RouteTable: Sendable {
         var parameter: Int32 = -1
         /// Index of the leaf for a path that ends here.
         var leaf: Int32 = -1
-        /// Index of the leaf for any path that goes on from here.
+        /// Index of the leaf for any path that has a slash after this node, whatever follows.
         var restLeaf: Int32 = -1
     }
 
     /// For each method the target that serves it: a route's index, or one of the codes below.
     private struct Leaf {
         var targets: [Int32]
+        /// Whether a path that leads here may be that of a token call, so that the path has to be compared.
+        var mayMeetTokenCall = false
     }
 
     private static let nobody: Int32 = -1
@@ -45,11 +47,18 @@ public struct RouteTable: Sendable {
     private var leaves: [Leaf] = []
     private var edges: SegmentEdges
     private var methods: MethodNames
+    private let tokenCalls: TokenCallPaths
 
-    /// Compiles routes and the gateway's own endpoints. Of routes in conflict an unspecified one serves; refuse those
-    /// before.
-    public init(routes: [Route], accounts: AccountsPlan) {
+    /// Compiles the routes of a plan and the gateway's own endpoints. Of routes in conflict an unspecified one serves;
+    /// refuse those before.
+    public init(_ plan: GatewayPlan) {
+        self.init(routes: plan.routes, accounts: plan.accounts, upstreams: plan.upstreams)
+    }
+
+    /// The same from the parts of a plan that count.
+    init(routes: [Route], accounts: AccountsPlan, upstreams: [UpstreamPlan]) {
         self.routes = routes
+        tokenCalls = TokenCallPaths(upstreams)
         self.methods = MethodNames(routes.flatMap(\.methods))
         self.edges = SegmentEdges(
             capacity: routes.reduce(8) { $0 + $1.pattern.segments.count } + accounts.prefix.utf8.count)
@@ -57,6 +66,8 @@ public struct RouteTable: Sendable {
             for method in Self.served(by: route) {
                 set(target: Int32(index), for: method, at: route.pattern.segments)
             }
+            let leaf = leafIndex(for: route.pattern.segments)
+            leaves[leaf].mayMeetTokenCall = tokenCalls.mayMeet(route.pattern)
         }
         guard accounts.upstream != nil, let prefix = try? PathPattern(accounts.prefix) else { return }
         for (offset, endpoint) in Self.ownEndpoints.enumerated() {
@@ -101,7 +112,7 @@ public struct RouteTable: Sendable {
         if let child = edges.child(of: node, hash: hash, path: path, from: start, to: end) {
             let target =
                 isLast
-                ? serve(method, leaf: nodes[child].leaf, allowed: &allowed)
+                ? serve(method, path, leaf: nodes[child].leaf, allowed: &allowed)
                 : find(method, in: path, from: end + 1, at: child, allowed: &allowed)
             if target != Self.nobody { return target }
         }
@@ -109,15 +120,16 @@ public struct RouteTable: Sendable {
             let child = Int(nodes[node].parameter)
             let target =
                 isLast
-                ? serve(method, leaf: nodes[child].leaf, allowed: &allowed)
+                ? serve(method, path, leaf: nodes[child].leaf, allowed: &allowed)
                 : find(method, in: path, from: end + 1, at: child, allowed: &allowed)
             if target != Self.nobody { return target }
         }
-        return start < path.count ? serve(method, leaf: nodes[node].restLeaf, allowed: &allowed) : Self.nobody
+        return serve(method, path, leaf: nodes[node].restLeaf, allowed: &allowed)
     }
 
-    private func serve(_ method: Int?, leaf: Int32, allowed: inout UInt64) -> Int32 {
+    private func serve(_ method: Int?, _ path: Span<UInt8>, leaf: Int32, allowed: inout UInt64) -> Int32 {
         guard leaf >= 0 else { return Self.nobody }
+        if leaves[Int(leaf)].mayMeetTokenCall, tokenCalls.contains(path) { return Self.nobody }
         if let method {
             let target = leaves[Int(leaf)].targets[method]
             if target != Self.nobody, target != Self.refused { return target }
@@ -150,13 +162,15 @@ public struct RouteTable: Sendable {
     private mutating func refuseOthers(_ segments: [PathPattern.Segment]) {
         let own = leafIndex(for: segments)
         leaves[own].targets = leaves[own].targets.map { $0 <= Self.firstOwn ? $0 : Self.refused }
+        leaves[own].mayMeetTokenCall = false
     }
 
     private mutating func reserve(_ segments: [PathPattern.Segment]) {
-        let leaf = leafIndex(for: segments + [.rest])
-        leaves[leaf].targets = Array(repeating: Self.reserved, count: methods.count)
-        let trailingSlash = leafIndex(for: segments + [.literal("")])
-        leaves[trailingSlash].targets = Array(repeating: Self.reserved, count: methods.count)
+        for below in [PathPattern.Segment.rest, .literal("")] {
+            let leaf = leafIndex(for: segments + [below])
+            leaves[leaf].targets = Array(repeating: Self.reserved, count: methods.count)
+            leaves[leaf].mayMeetTokenCall = false
+        }
     }
 
     private mutating func leafIndex(for segments: [PathPattern.Segment]) -> Int {

@@ -57,7 +57,7 @@ public final class GatewayTables: Sendable {
         self.telemetry = telemetry
         self.logger = logger
         self.tracer = tracer
-        routeTable = RouteTable(routes: plan.routes, accounts: plan.accounts)
+        routeTable = RouteTable(plan)
         cookie = SessionCookie(plan.session.cookie)
         cookieClearingLine = Array("Set-Cookie: \(cookie.clearing)\r\n".utf8)
         let injectable = plan.upstreams.compactMap { $0.apiToken?.header }

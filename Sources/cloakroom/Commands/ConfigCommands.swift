@@ -58,7 +58,7 @@ struct Explain: ParsableCommand {
 struct Routes: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show the route table, or what differs from another one.",
-        discussion: "With --diff, ends with 3 if something became public.")
+        discussion: "With --diff, ends with 3 if something became public or was added as public.")
 
     @OptionGroup var options: ConfigOptions
 

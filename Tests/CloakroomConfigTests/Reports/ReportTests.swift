@@ -95,4 +95,37 @@ import Testing
         #expect(report.text == "\(method) \(target)\n  answer:  \(answer)\n")
         #expect(report.exitCode == 0)
     }
+
+    @Test(
+        "Rule 33: explain says that a path is a token call, and of which upstream",
+        arguments: [
+            ("POST", "/auth", "token call path of upstream api (signIn /auth), never forwarded"),
+            ("GET", "/Auth%20", "token call path of upstream api (signIn /auth), never forwarded"),
+            ("GET", "/AUTH/renew/", "token call path of upstream api (refresh /auth/renew), never forwarded"),
+            ("GET", "/me", "user call path of upstream other (user /me), forwarded only by a route that names it"),
+            ("GET", "/nothing/", "no route serves /nothing/"),
+            ("GET", "/files", "no route serves /files (route files serves /files/ and what is below it)"),
+            ("GET", "/x/files", "no route serves /x/files"),
+            ("PUT", "/files", "no route serves /files"),
+        ])
+    func whyNothingIsServed(_ method: String, _ target: String, _ reason: String) throws {
+        let yaml =
+            ConfigFolder.good
+            .replacingOccurrences(
+                of: "signIn: { path: /auth }", with: "signIn: { path: /auth }\n    refresh: { path: /auth/renew }"
+            )
+            .replacingOccurrences(of: ":9001\"]\n", with: ":9001\"]\n    user: { path: /me }\n")
+            .replacingOccurrences(of: "session:\n", with: "accounts: { prefix: /session }\nsession:\n")
+                + """
+                  - { name: files, methods: [GET], path: /files/*, upstream: api, requiresAuthorization: true }
+                  - { name: one, methods: [GET, POST], path: "/{x}", upstream: api, requiresAuthorization: false }
+
+                """
+        let isOne = target == "/files" && method == "GET"
+        let report = try ConfigFolder(isOne ? yaml.replacingOccurrences(of: "\"/{x}\"", with: "/one") : yaml).report {
+            Report.explain($0, method: method, target: target)
+        }
+        let wanted = method == "PUT" ? "405, Allow: GET, HEAD, POST" : "404: \(reason)"
+        #expect(report.text == "\(method) \(target)\n  answer:  \(wanted)\n")
+    }
 }

@@ -1,4 +1,5 @@
 import CloakroomConfig
+import Foundation
 import Testing
 
 /// A route, as short as a table of examples needs it: `name METHODS path public|protected`.
@@ -19,6 +20,31 @@ struct DifferenceCase: Sendable, CustomTestStringConvertible {
         let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
         #expect(lines == example.lines)
         #expect(report.exitCode == example.exitCode)
+    }
+
+    @Test func pathsThatTheGatewayKeptBecomePublicWhereAWideRouteServesThemNow() throws {
+        let all = Self.config(["all GET /* public"])
+        func report(_ old: String, _ new: String) throws -> (lines: [String], exitCode: Int32) {
+            let old = try ConfigFolder(old)
+            let report = try ConfigFolder(new).report { new in old.report { Report.routes(new, comparedWith: $0) } }
+            let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
+            return (lines, report.exitCode)
+        }
+        // The prefix moves away from /auth, where the token call does not keep all of it.
+        let moved = all.replacingOccurrences(of: "session:\n", with: "accounts: { prefix: /me }\nsession:\n")
+        let prefix = try report(all, moved)
+        #expect(
+            prefix.lines == [
+                "added public GET /auth/* all", "removed GET /me all, was public", "removed GET /me/* all, was public",
+            ])
+        #expect(prefix.exitCode == 3)
+        // The sign-in call moves from /auth to /in.
+        let call = try report(moved, moved.replacingOccurrences(of: "path: /auth", with: "path: /in"))
+        #expect(call.lines == ["added public GET /auth all", "removed GET /in all, was public"])
+        #expect(call.exitCode == 3)
+        let same = try report(moved, moved)
+        #expect(same.lines == ["no change"])
+        #expect(same.exitCode == 0)
     }
 
     @Test func mistakesOfEitherSideEndTheComparison() throws {
@@ -46,7 +72,7 @@ struct DifferenceCase: Sendable, CustomTestStringConvertible {
             testDescription: "overlapping patterns of two tables", old: ["v GET /a/{x} protected"],
             new: ["w GET /{y}/b public"],
             lines: [
-                "became public GET /a/b w, was v", "added GET /{y}/b w, public",
+                "became public GET /a/b w, was v", "added public GET /{y}/b w",
                 "removed GET /a/{x} v, was requires authorization",
             ], exitCode: 3),
         DifferenceCase(
@@ -60,11 +86,55 @@ struct DifferenceCase: Sendable, CustomTestStringConvertible {
             testDescription: "added and removed", old: ["a GET /a public"],
             new: ["b GET /b public", "c GET /c protected"],
             lines: [
-                "added GET /b b, public", "added GET /c c, requires authorization", "removed GET /a a, was public",
-            ]),
+                "added public GET /b b", "added GET /c c, requires authorization", "removed GET /a a, was public",
+            ], exitCode: 3),
         DifferenceCase(
             testDescription: "shadowed by a more specific one", old: ["v GET /v/* protected"],
             new: ["v GET /v/* protected", "x GET /v/x protected"], lines: ["shadowed GET /v/x v, now served by x"]),
+        DifferenceCase(
+            testDescription: "a public wildcard is added", old: ["a GET /a public"],
+            new: ["a GET /a public", "all GET /* public"], lines: ["added public GET /* all"], exitCode: 3),
+        DifferenceCase(
+            testDescription: "a public literal is added", old: ["a GET /a public"],
+            new: ["a GET /a public", "b GET /b public"], lines: ["added public GET /b b"], exitCode: 3),
+        DifferenceCase(
+            testDescription: "a protected wildcard is added", old: ["a GET /a public"],
+            new: ["a GET /a public", "all GET /* protected"], lines: ["added GET /* all, requires authorization"]),
+        DifferenceCase(
+            testDescription: "a public route gets a method", old: ["a GET /a public"], new: ["a GET,PUT /a public"],
+            lines: ["added public PUT /a a"], exitCode: 3),
+        DifferenceCase(
+            testDescription: "a public pattern is widened to a parameter", old: ["a GET /a/b public"],
+            new: ["a GET /a/{x} public"], lines: ["added public GET /a/{x} a"], exitCode: 3),
+        DifferenceCase(
+            testDescription: "a public pattern is widened to a wildcard", old: ["a GET /a/{x} public"],
+            new: ["a GET /a/* public"], lines: ["added public GET /a/* a"], exitCode: 3),
+        DifferenceCase(
+            testDescription: "a public pattern is widened by one depth",
+            old: ["a GET /a/{x} public"], new: ["a GET /a/{x} public", "b GET /a/{x}/{y} public"],
+            lines: ["added public GET /a/{x}/{y} b"], exitCode: 3),
+        DifferenceCase(
+            testDescription: "a public pattern is narrowed", old: ["a GET /a/* public"], new: ["a GET /a/{x} public"],
+            lines: ["removed GET /a/* a, was public"]),
+        DifferenceCase(
+            testDescription: "a protected literal is removed and a public wildcard serves its path",
+            old: ["all GET /* public", "a GET /a/b protected"], new: ["all GET /* public"],
+            lines: ["became public GET /a/b all, was a"], exitCode: 3),
+        DifferenceCase(
+            testDescription: "a protected / is removed and a public wildcard serves it",
+            old: ["all GET /* public", "root GET / protected"], new: ["all GET /* public"],
+            lines: ["became public GET / all, was root"], exitCode: 3),
+        DifferenceCase(
+            testDescription: "a public wildcard takes the / of a protected route", old: ["root GET /{x} protected"],
+            new: ["root GET /{x} protected", "all GET /* public"], lines: ["added public GET /* all"], exitCode: 3),
+        DifferenceCase(
+            testDescription: "a protected wildcard that keeps only deep paths leaves the shallow ones to a public one",
+            old: ["all GET /* public", "a GET /a/* protected"], new: ["all GET /* public", "a GET /a/{x}/* protected"],
+            lines: ["became public GET /a/ all, was a", "became public GET /a/{any} all, was a"], exitCode: 3),
+        DifferenceCase(
+            testDescription: "a protected wildcard becomes one of a fixed depth",
+            old: ["all GET /* public", "a GET /a/* protected"], new: ["all GET /* public", "a GET /a/{x} protected"],
+            lines: ["became public GET /a/* all, was a"], exitCode: 3),
         DifferenceCase(
             testDescription: "renamed", old: ["v GET /v protected"], new: ["w GET /v protected"], lines: ["no change"]),
     ]

@@ -150,7 +150,8 @@ struct AuthDecisionTests {
 
     @Test("Rule 27: only a route that was found can be decided about: a route table that finds none gives none")
     func unlisted() throws {
-        let table = RouteTable(routes: [try route([], requiresAuthorization: false)], accounts: AccountsPlan())
+        let table = RouteTable(
+            GatewayPlan(listeners: [], upstreams: [], routes: [try route([], requiresAuthorization: false)]))
         func match(_ method: String, _ path: String) -> RouteTable.Match {
             table.match(method: Array(method.utf8).span, path: Array(path.utf8).span)
         }

@@ -19,6 +19,7 @@ struct PathPatternTests {
             ("/{a}/*", [.parameter("a"), .rest]),
             ("/-._~!$&'(),=:@", [.literal("-._~!$&'(),=:@")]),
             ("/...", [.literal("...")]),
+            ("/things:batchGet", [.literal("things:batchGet")]),
         ] as [(String, [PathPattern.Segment])])
     func good(text: String, segments: [PathPattern.Segment]) throws {
         let pattern = try PathPattern(text)
@@ -37,6 +38,8 @@ struct PathPatternTests {
             ("/x{a}", "is no parameter"), ("/{a}x", "is no parameter"), ("/{a b}", "is no parameter"),
             ("/{{a}}", "is no parameter"), ("/{ä}", "is no parameter"),
             ("/{a}/{a}", "stands twice"),
+            ("/things/:id", "\":id\" begins with a colon, which makes no parameter (write \"{id}\")"),
+            ("/:", "write \"{id}\""), ("/a/:b.c", "write \"{id}\""), ("/a/:my-id/b", "write \"{my-id}\""),
             ("/.", "dot segments"), ("/a/../b", "dot segments"),
             ("/a;b", "no literal segment may have"), ("/a?b", "no literal segment may have"),
             ("/a#b", "no literal segment may have"), ("/a%20b", "no literal segment may have"),

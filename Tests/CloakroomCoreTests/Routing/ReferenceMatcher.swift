@@ -31,7 +31,7 @@ struct ReferenceMatcher {
         for (index, segment) in pattern.segments.enumerated() {
             guard index < segments.count else { return false }
             switch segment {
-            case .rest: return segments[index...].joined(separator: "/") != ""
+            case .rest: return true
             case .parameter: if segments[index].isEmpty { return false }
             case .literal(let text): if segments[index] != text { return false }
             }

@@ -32,6 +32,7 @@ struct RouteConflictTests {
         "Two paths of which neither is more specific are told",
         arguments: [
             ["GET /a/{x}", "GET /{y}/b"], ["GET /{x}/b", "GET /a/*"], ["GET /{x}/b/*", "GET /a/{y}/c"],
+            ["GET /a/*", "GET /{x}/"],
         ])
     func overlapping(lines: [String]) throws {
         for lines in [lines, lines.reversed()] {
@@ -48,7 +49,7 @@ struct RouteConflictTests {
             ["GET /a", "GET /*"], ["GET /{x}", "GET /*"], ["GET /a/*", "GET /a/"], ["GET /a/*", "GET /a"],
             ["GET /a/{x}", "GET /a/*"], ["GET /a/{x}", "POST /{y}/b"], ["GET /a/{x}", "GET /b/{x}"],
             ["GET /{x}/a", "GET /{x}/b"], ["GET /{x}/*", "GET /a/{y}"], ["GET /", "GET /*"], ["GET /", "GET /{x}"],
-            ["GET /a/", "GET /a/{x}"], ["GET /authx", "GET /{auth}"], [],
+            ["GET /a/", "GET /a/{x}"], ["GET /a/*", "GET /*"], ["GET /a/", "GET /*"], ["GET /authx", "GET /{auth}"], [],
         ])
     func none(lines: [String]) throws {
         #expect(try conflicts(lines).isEmpty)
@@ -77,9 +78,26 @@ struct RouteConflictTests {
         #expect(found.map(\.other) == [0, nil, 0, 1])
     }
 
+    @Test("A wildcard covers the path that ends with its slash, and a literal there is more specific")
+    func emptyRest() throws {
+        func relation(_ left: String, _ right: String) throws -> PathPattern.Relation {
+            try PathPattern(left).relation(to: PathPattern(right))
+        }
+        #expect(try relation("/*", "/") == .lessSpecific)
+        #expect(try relation("/a/*", "/a/") == .lessSpecific)
+        #expect(try relation("/a/*", "/a") == .disjoint)
+        #expect(try relation("/{x}/*", "/a/") == .lessSpecific)
+        #expect(try relation("/a/*", "/{x}/") == .overlapping)
+        #expect(try PathPattern("/*").covers(PathPattern("/")))
+        #expect(try !PathPattern("/a/*").covers(PathPattern("/a")))
+        #expect(try PathPattern("/a/{x}/*").base == PathPattern("/a/{x}"))
+        #expect(try PathPattern("/*").base == nil)
+        #expect(try PathPattern("/a/").base == nil)
+    }
+
     @Test("How two patterns lie to each other reads the same from both sides")
     func symmetry() throws {
-        let patterns = try ["/", "/a", "/a/", "/{x}", "/*", "/a/{x}", "/{x}/b", "/a/*", "/{x}/*", "/a/b"].map {
+        let patterns = try ["/", "/a", "/a/", "/{x}", "/*", "/a/{x}", "/{x}/b", "/a/*", "/{x}/*", "/a/b", "/{x}/"].map {
             try PathPattern($0)
         }
         for left in patterns {

@@ -18,7 +18,7 @@ struct RouteTableTests {
             let parts = line.split(separator: " ")
             return try route(String(parts[0]), String(parts[1]))
         }
-        return RouteTable(routes: routes, accounts: accounts)
+        return RouteTable(routes: routes, accounts: accounts, upstreams: [])
     }
 
     /// What a request meets, as text: the route's name, or what else.
@@ -62,10 +62,11 @@ struct RouteTableTests {
         ("GET", "/files/a/", "GET /files/*"),
         ("GET", "/files/index/", "GET /files/index/"),
         ("GET", "/files/index", "GET /files/{name}"),
-        ("GET", "/files/", "405 POST"),
+        ("GET", "/files/", "GET /files/*"),
+        ("GET", "/files", "405 POST"),
         ("POST", "/anything/at/all", "POST /*"),
         ("POST", "/files/a", "POST /*"),
-        ("POST", "/", "405 GET, HEAD"),
+        ("POST", "/", "POST /*"),
         ("REPORT", "/report", "REPORT /report"),
         ("GET", "/report", "405 POST, REPORT"),
         ("GET", "", "404"),
@@ -162,6 +163,22 @@ struct RouteTableTests {
         #expect(match(table, "POST", "/x/refresh") == "\(methods) /{a}/refresh")
     }
 
+    @Test("A wildcard serves what its slash ends, and not the path without that slash")
+    func emptyRest() throws {
+        let table = try table(["GET /*", "GET /a/*", "GET /{x}/b/*", "POST /"])
+        for (path, expected) in [
+            ("/", "GET /*"), ("/a", "GET /*"), ("/a/", "GET /a/*"), ("/a/x", "GET /a/*"), ("/a/x/", "GET /a/*"),
+            ("/x/b", "GET /*"), ("/x/b/", "GET /{x}/b/*"), ("/x/b/c", "GET /{x}/b/*"),
+        ] {
+            #expect(match(table, "GET", path) == expected, "\(path)")
+        }
+        #expect(match(table, "POST", "/") == "POST /")
+        #expect(match(table, "POST", "/a/") == "405 GET, HEAD")
+        let alone = try self.table(["GET /a/*"])
+        #expect(match(alone, "GET", "/a") == "404")
+        #expect(match(alone, "GET", "/") == "404")
+    }
+
     @Test("Where nobody signs in, the prefix is a path like any other")
     func noAccounts() throws {
         let table = try table(["POST /auth", "GET /auth/x"])
@@ -210,7 +227,7 @@ struct RouteTableTests {
             // A conflict has no answer; everything else has exactly one.
             if RouteTable.conflicts(in: routes + [route], accounts: Self.noAccounts).isEmpty { routes.append(route) }
         }
-        let table = RouteTable(routes: routes, accounts: Self.noAccounts)
+        let table = RouteTable(routes: routes, accounts: Self.noAccounts, upstreams: [])
         let reference = ReferenceMatcher(routes: routes)
         for first in ["", "a", "b", "c"] {
             for rest in ["", "/", "/a", "/b", "/c/", "/a/b", "/a/", "/b/a/a", "/c/c/c/", "/a/a/b"] {

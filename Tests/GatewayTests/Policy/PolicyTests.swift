@@ -53,6 +53,23 @@ struct PolicyTests {
         }
     }
 
+    @Test("Rule 33: with another prefix and a public /*, the API's token calls stay out of reach, however spelled")
+    func tokenCalls() async throws {
+        let routes = ["name=all", "methods=GET,POST", "path=/*", "requiresAuthorization=false", "inject=apiToken"]
+        try await ServedGateway.running(set: ["accounts.prefix=/session"] + routes.map { "routes.4.\($0)" }) {
+            gateway, mock in
+            let client = gateway.client
+            for path in ["/auth", "/Auth", "/auth%20", "/auth/", "/auth/refresh", "/auth/revoke", "/AUTH/refresh"] {
+                let answer = try await client.send("POST", path)
+                #expect(answer.status == 404, "\(path)")
+                #expect(answer.problem?.code == "not_found", "\(path)")
+            }
+            #expect(mock.observations.snapshot().total == 0)
+            _ = try await client.get("/elsewhere")
+            #expect(mock.observations.snapshot().total == 1)
+        }
+    }
+
     @Test("A path that could be read in two ways is refused, and the API sees nothing of it")
     func ambiguousPaths() async throws {
         try await ServedGateway.running { gateway, mock in

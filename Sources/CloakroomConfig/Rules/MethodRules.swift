@@ -1,0 +1,31 @@
+/// What can be said against a method that is well formed.
+///
+/// Any token is a method (RFC 9110 §9.1), so one that is not registered is legal. It is worth a warning only if it is
+/// almost a registered one.
+enum MethodRules {
+    /// The methods of the IANA HTTP Method Registry that a route can serve, and `QUERY`.
+    static let registered = [
+        "ACL", "BASELINE-CONTROL", "BIND", "CHECKIN", "CHECKOUT", "COPY", "DELETE", "GET", "HEAD", "LABEL", "LINK",
+        "LOCK", "MERGE", "MKACTIVITY", "MKCALENDAR", "MKCOL", "MKREDIRECTREF", "MKWORKSPACE", "MOVE", "OPTIONS",
+        "ORDERPATCH", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT", "QUERY", "REBIND", "REPORT", "SEARCH", "UNBIND",
+        "UNCHECKOUT", "UNLINK", "UNLOCK", "UPDATE", "UPDATEREDIRECTREF", "VERSION-CONTROL",
+    ]
+
+    /// Words that stand for all methods elsewhere.
+    private static let collective: Set<String> = ["ALL", "ANY"]
+
+    /// The warning that a method is worth; `nil` for most.
+    static func warning(about method: String) -> Mistake? {
+        guard !registered.contains(method) else { return nil }
+        if collective.contains(method) {
+            return Mistake(
+                "\(method) is one method of this name, not all methods",
+                "list them, such as [GET, POST, PUT, PATCH, DELETE, OPTIONS]")
+        }
+        guard let nearest = NearestName.nearest(to: method, among: registered) else { return nil }
+        // Short methods resemble each other: one edit is a slip, two may be another word.
+        let most = method.count < 6 ? 1 : 2
+        guard NearestName.distance(Array(method), Array(nearest)) <= most else { return nil }
+        return Mistake("\(Printable.quoted(method)) is not a registered method", "did you mean \(nearest)?")
+    }
+}

@@ -1,0 +1,73 @@
+import CloakroomCore
+
+/// What is to be said of routes that serve more, or less, than their path seems to say.
+enum WideRouteRules {
+    static func check(_ routes: [RouteConfig], accounts: AccountsPlan, upstreams: UpstreamsConfig) {
+        let calls = TokenCallPaths(upstreams.plans)
+        let patterns = routes.compactMap(\.pattern)
+        for route in routes {
+            guard let pattern = route.pattern else { continue }
+            // What is wrong with the path already is not worth a second complaint.
+            if !route.scope.isBroken("path") { checkTokenCalls(route, pattern, calls, patterns, accounts) }
+            checkBase(route, pattern, among: routes)
+            checkBearer(route, pattern)
+        }
+    }
+
+    private static func checkTokenCalls(
+        _ route: RouteConfig, _ pattern: PathPattern, _ calls: TokenCallPaths, _ patterns: [PathPattern],
+        _ accounts: AccountsPlan
+    ) {
+        if let call = calls.tokenCall(namedBy: pattern) {
+            let instead =
+                call.kind == .signIn && accounts.upstream != nil
+                ? "remove the route; clients sign in at \(accounts.prefix)"
+                : "remove the route; the gateway makes this call itself"
+            route.scope.complain(
+                Mistake("\(pattern) is \(call.described), which is never forwarded", instead), at: "path")
+            return
+        }
+        let literals = Set(patterns.filter { !$0.isWide }.map(\.description))
+        // A user call that a route names is served by that route: nothing is missing.
+        let hidden = calls.calls(within: pattern).filter { $0.kind != .user || !literals.contains($0.path) }
+        guard !hidden.isEmpty else { return }
+        let list = hidden.map { "\($0.path) (\($0.kind.rawValue) of \($0.upstream))" }.joined(separator: ", ")
+        let isUser = hidden.contains { $0.kind == .user }
+        route.scope.inform(
+            Mistake(
+                "\(pattern) contains \(list), which the route does not forward: 404",
+                isUser ? "a route that names the path of a user call can serve it" : ""),
+            at: "path")
+    }
+
+    /// `/a/*` does not serve `/a`.
+    private static func checkBase(_ route: RouteConfig, _ pattern: PathPattern, among routes: [RouteConfig]) {
+        guard let base = pattern.base, let methods = route.methods else { return }
+        let isServed = methods.allSatisfy { method in
+            routes.contains { $0.pattern?.covers(base) == true && $0.methods?.contains(method) == true }
+        }
+        guard !isServed else { return }
+        route.scope.inform(
+            Mistake(
+                "\(pattern) serves \(base)/ and what is below it, not \(base)",
+                "add a route for \(base) if clients request it"),
+            at: "path")
+    }
+
+    /// A public route of unknown extent that also sends tokens.
+    private static func checkBearer(_ route: RouteConfig, _ pattern: PathPattern) {
+        guard route.requiresAuthorization == false, route.inject.contains(.bearer), pattern.segments.last == .rest
+        else { return }
+        route.scope.warn(
+            Mistake(
+                "\(pattern) is public and injects bearer: a session's token goes to every path that it serves,"
+                    + " and requests without a session are forwarded too",
+                "require authorization, and list what is public as routes of its own"),
+            at: "inject")
+    }
+}
+
+extension TokenCallPaths.Call {
+    /// The call in a sentence: `the signIn call of upstream "api"`.
+    var described: String { "the \(kind.rawValue) call of upstream \(Printable.quoted(upstream))" }
+}

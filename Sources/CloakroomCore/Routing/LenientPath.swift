@@ -1,0 +1,164 @@
+/// Compares paths as the most lenient upstreams do.
+///
+/// Two paths are equal here if an upstream could serve both with one handler although their bytes differ. The comparison
+/// ignores ASCII case, trailing blanks and dots of a segment, parameters after a semicolon, repeated and trailing
+/// slashes, and any number of percent-encodings of one character. It reads a backslash as a slash, and the path ends at
+/// an encoded NUL, `?` or `#`. Four characters whose case folds to an ASCII letter (Unicode `CaseFolding.txt` and its
+/// simple mappings: U+0130, U+0131, U+017F, U+212A) equal that letter, and the blanks of Unicode are blanks.
+///
+/// Not covered, since no comparison of paths can know it: suffixes such as `.json`, compatibility forms of letters
+/// (Unicode normalization), dot segments that are percent-encoded twice, and rewriting rules of the upstream.
+enum LenientPath {
+    private static let slash = UInt8(ascii: "/")
+    private static let semicolon = UInt8(ascii: ";")
+
+    /// The form that ``isEqual(_:to:)`` compares with: segments in lower case without what is ignored, joined by slashes,
+    /// without a slash at either end. Empty for `/`.
+    static func canonical(_ path: Span<UInt8>) -> [UInt8] {
+        var reader = Reader()
+        var result: [UInt8] = []
+        var segment: [UInt8] = []
+        var isInParameters = false
+        func close() {
+            while let last = segment.last, isIgnoredAtEnd(last) { segment.removeLast() }
+            guard !segment.isEmpty else { return }
+            if !result.isEmpty { result.append(slash) }
+            result += segment
+            segment.removeAll()
+        }
+        while let byte = reader.next(path) {
+            if byte == slash {
+                close()
+                isInParameters = false
+            } else if byte == semicolon {
+                isInParameters = true
+            } else if !isInParameters {
+                segment.append(byte)
+            }
+        }
+        close()
+        return result
+    }
+
+    /// Whether the canonical form of a path is `expected`. Allocates nothing; reads each byte at most twice.
+    static func isEqual(_ path: Span<UInt8>, to expected: Span<UInt8>) -> Bool {
+        var reader = Reader()
+        var matched = 0
+        var isAtStart = true
+        var isInParameters = false
+        while let byte = reader.next(path) {
+            if byte == slash {
+                isInParameters = false
+                // A segment of which nothing counts is no segment.
+                if isAtStart { continue }
+                isAtStart = true
+                if matched == expected.count { continue }
+                guard expected[matched] == slash else { return false }
+                matched += 1
+                continue
+            }
+            if isInParameters { continue }
+            if isAtStart {
+                // A blank or dot at the start of a segment counts unless nothing but these follows.
+                if byte == semicolon {
+                    isInParameters = true
+                    continue
+                }
+                if isIgnoredAtEnd(byte), reader.endsSegment(path) {
+                    isInParameters = true
+                    continue
+                }
+                isAtStart = false
+            } else if matched == expected.count || expected[matched] == slash {
+                // The expected segment is complete: only what is ignored may follow.
+                if byte == semicolon { isInParameters = true } else if !isIgnoredAtEnd(byte) { return false }
+                continue
+            }
+            guard matched < expected.count, expected[matched] == byte else { return false }
+            matched += 1
+        }
+        // An expected path goes on at this point only with a segment that the path does not have.
+        return matched == expected.count
+    }
+
+    /// Blanks, control characters, dots, and the plus that some decoders read as a space.
+    @inline(__always)
+    fileprivate static func isIgnoredAtEnd(_ byte: UInt8) -> Bool {
+        byte <= 0x20 || byte == 0x7f || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "+")
+    }
+
+    /// A position in a path, of which the bytes are decoded and folded one by one.
+    private struct Reader {
+        private var index = 0
+
+        /// The next byte; `nil` at the end of the path.
+        mutating func next(_ path: Span<UInt8>) -> UInt8? {
+            guard let byte = decoded(path) else { return nil }
+            switch byte {
+            case UInt8(ascii: "A")...UInt8(ascii: "Z"): return byte | 0x20
+            case UInt8(ascii: "\\"): return slash
+            case 0, UInt8(ascii: "?"), UInt8(ascii: "#"):
+                index = path.count
+                return nil
+            case 0xc2...0xef: return folded(byte, path)
+            default: return byte
+            }
+        }
+
+        /// Whether nothing but ignored bytes and parameters follow in this segment. Does not move on.
+        func endsSegment(_ path: Span<UInt8>) -> Bool {
+            var ahead = self
+            while let byte = ahead.next(path) {
+                if byte == slash || byte == semicolon { return true }
+                guard isIgnoredAtEnd(byte) else { return false }
+            }
+            return true
+        }
+
+        /// The next byte with all of its percent-encodings removed.
+        private mutating func decoded(_ path: Span<UInt8>) -> UInt8? {
+            guard index < path.count else { return nil }
+            let byte = path[index]
+            index += 1
+            guard byte == UInt8(ascii: "%"), var value = Self.pair(path, at: index) else { return byte }
+            index += 2
+            // An encoded percent sign before two digits is one more layer.
+            while value == UInt8(ascii: "%"), let inner = Self.pair(path, at: index) {
+                value = inner
+                index += 2
+            }
+            return value
+        }
+
+        /// The letter or blank that a character beyond ASCII equals; its first byte for any other.
+        private mutating func folded(_ first: UInt8, _ path: Span<UInt8>) -> UInt8 {
+            var ahead = self
+            guard let second = ahead.decoded(path) else { return first }
+            let equal: UInt8
+            switch (first, second) {
+            case (0xc2, 0x85), (0xc2, 0xa0): equal = 0x20
+            case (0xc4, 0xb0), (0xc4, 0xb1): equal = UInt8(ascii: "i")
+            case (0xc5, 0xbf): equal = UInt8(ascii: "s")
+            case (0xe1, 0x9a), (0xe2, 0x80), (0xe2, 0x81), (0xe2, 0x84), (0xe3, 0x80), (0xef, 0xbb):
+                guard let third = ahead.decoded(path) else { return first }
+                switch (first, second, third) {
+                case (0xe2, 0x84, 0xaa): equal = UInt8(ascii: "k")
+                case (0xe1, 0x9a, 0x80), (0xe2, 0x80, 0x80...0x8a), (0xe2, 0x80, 0xa8), (0xe2, 0x80, 0xa9),
+                    (0xe2, 0x80, 0xaf), (0xe2, 0x81, 0x9f), (0xe3, 0x80, 0x80), (0xef, 0xbb, 0xbf):
+                    equal = 0x20
+                default: return first
+                }
+            default: return first
+            }
+            index = ahead.index
+            return equal
+        }
+
+        private static func pair(_ path: Span<UInt8>, at start: Int) -> UInt8? {
+            guard start + 1 < path.count, let high = PathByte.digit(path[start]),
+                let low = PathByte.digit(path[start + 1])
+            else { return nil }
+            return high << 4 | low
+        }
+    }
+}

@@ -1,0 +1,68 @@
+import Foundation
+import Testing
+
+@testable import CloakroomConfig
+
+@Suite("Methods that are hardly meant")
+struct MethodRulesTests {
+    @Test(
+        "A method that is almost a registered one is a warning",
+        arguments: [
+            ("GETT", "GET"), ("GTE", "GET"), ("PSOT", "POST"), ("DELET", "DELETE"), ("OPTION", "OPTIONS"),
+            ("PATHC", "PATCH"), ("HAED", "HEAD"), ("PROPFND", "PROPFIND"), ("DLETEE", "DELETE"),
+        ])
+    func near(method: String, meant: String) {
+        let warning = MethodRules.warning(about: method)
+        #expect(warning?.message == "\"\(method)\" is not a registered method")
+        #expect(warning?.suggestion == "did you mean \(meant)?")
+    }
+
+    @Test(
+        "A registered method is none, nor is one that resembles none",
+        arguments: [
+            "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "QUERY", "PROPFIND", "MKCALENDAR", "PURGE",
+            "LIST",
+            "FETCH", "PUSH", "BREW", "SUBSCRIBE", "M-SEARCH", "BAN", "X",
+        ])
+    func legal(method: String) {
+        #expect(MethodRules.warning(about: method) == nil)
+    }
+
+    @Test("A word for all methods is a warning that says what to write", arguments: ["ANY", "ALL"])
+    func collective(method: String) {
+        #expect(MethodRules.warning(about: method)?.suggestion.contains("[GET, POST, PUT,") == true)
+    }
+
+    @Test("The warning has the place of the item, and of a token call's method")
+    func place() throws {
+        let yaml = ConfigFolder.good.replacingOccurrences(of: "signIn: { path", with: "signIn: { method: PSOT, path")
+            .replacingOccurrences(of: "[GET]\n    path: /videos", with: "[PUT, GETT]\n    path: /videos")
+        let config = try ConfigFolder(yaml).load()
+        #expect(
+            config.warnings.map { [$0.line.map(String.init), $0.column.map(String.init), $0.key, $0.suggestion] } == [
+                ["7", "23", "upstreams.api.signIn.method", "did you mean POST?"],
+                ["21", "20", "routes.1.methods.1", "did you mean GET?"],
+            ])
+        let flag = try ConfigFolder().load(overrides: [("routes.0.methods", "GET,PSOT")])
+        #expect(flag.warnings.map(\.source) == ["--set"])
+    }
+
+    @Test("An asterisk is an error that says what to write", arguments: ["[\"*\"]", "[GET, \"*\"]"])
+    func asterisk(methods: String) throws {
+        let mistakes = try ConfigFolder.mistakes(replacing: "methods: [GET]", by: "methods: \(methods)")
+        #expect(mistakes.count == 1)
+        let wanted =
+            "* does not stand for all methods (list them, such as [GET, POST, PUT, PATCH, DELETE, OPTIONS])"
+        #expect(mistakes.first?.hasPrefix("cloakroom.yaml:15:") == true)
+        #expect(mistakes.first?.hasSuffix(wanted) == true, "\(mistakes)")
+    }
+
+    @Test("A colon at the start of a segment is an error that says what to write")
+    func colon() throws {
+        let mistakes = try ConfigFolder.mistakes(replacing: "path: /videos/{id}", by: "path: /videos/:id")
+        #expect(
+            mistakes == [
+                "cloakroom.yaml:22:11: routes.1.path: \":id\" begins with a colon, which makes no parameter (write \"{id}\")"
+            ])
+    }
+}

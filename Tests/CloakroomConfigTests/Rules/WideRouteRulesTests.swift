@@ -1,0 +1,163 @@
+import CloakroomConfig
+import Foundation
+import Testing
+
+@Suite("What is said of wide routes")
+struct WideRouteRulesTests {
+    /// What `check-config` says of these routes (`METHODS path public|protected|bearer`) with these token calls.
+    private static func check(
+        _ routes: [String], calls: [String] = ["signIn: { path: /api/v1/login }"], prefix: String = "/session",
+        isStrict: Bool = false
+    ) throws -> (lines: [String], exitCode: Int32) {
+        let yaml = """
+            listeners: [{ address: "127.0.0.1:0" }]
+            session: { cookie: { secure: false } }
+            accounts: { prefix: \(prefix) }
+            upstreams:
+              api:
+                targets: ["http://127.0.0.1:9000"]
+                \(calls.joined(separator: "\n    "))
+            routes:
+
+            """
+            + routes.enumerated().map { index, line in
+                let parts = line.split(separator: " ")
+                return """
+                      - name: r\(index)
+                        path: "\(parts[1])"
+                        methods: [\(parts[0])]
+                        requiresAuthorization: \(parts[2] == "protected")
+                        inject: [\(parts.last == "bearer" ? "bearer" : "")]
+
+                    """
+            }.joined()
+        let folder = try ConfigFolder(yaml)
+        let report = folder.report { Report.checkConfig($0, isStrict: isStrict, trial: { _ in [] }) }
+        let lines = report.text.replacingOccurrences(of: folder.path + "/", with: "").split(separator: "\n")
+        return (lines.map(String.init), report.exitCode)
+    }
+
+    private static let calls = [
+        "signIn: { path: /auth }", "refresh: { path: /auth/refresh }", "revoke: { path: /auth/revoke }",
+        "user: { path: /user }",
+    ]
+
+    @Test(
+        "Rule 33: a route that names a token call is an error",
+        arguments: [
+            (
+                "/api/v1/login", "signIn: { path: /api/v1/login }", "the signIn call",
+                "remove the route; clients sign in at /session"
+            ),
+            (
+                "/API/v1/Login/", "signIn: { path: /api/v1/login }", "the signIn call",
+                "remove the route; clients sign in at /session"
+            ),
+            (
+                "/renew", "refresh: { path: /renew }", "the refresh call",
+                "remove the route; the gateway makes this call itself"
+            ),
+            (
+                "/out.", "revoke: { path: /Out }", "the revoke call",
+                "remove the route; the gateway makes this call itself"
+            ),
+            (
+                "/me", "signIn: { path: /me }\n    user: { path: /me }", "the signIn call",
+                "remove the route; clients sign in at /session"
+            ),
+        ])
+    func named(path: String, calls: String, call: String, instead: String) throws {
+        let (lines, exitCode) = try Self.check(["GET \(path) public"], calls: calls.components(separatedBy: "\n    "))
+        let line = 9 + calls.components(separatedBy: "\n").count
+        #expect(
+            lines == [
+                "cloakroom.yaml:\(line):11: routes.0.path: \(path) is \(call) of upstream \"api\", which is never forwarded"
+                    + " (\(instead))"
+            ])
+        #expect(exitCode == 1)
+    }
+
+    @Test("A route that names the user call is in order")
+    func user() throws {
+        for path in ["/user", "/User", "/user/"] {
+            let (lines, exitCode) = try Self.check(["GET \(path) protected"], calls: Self.calls, isStrict: true)
+            #expect(lines == ["cloakroom.yaml: ok (1 route, 1 upstream)"])
+            #expect(exitCode == 0)
+        }
+    }
+
+    @Test("A path at the gateway's own prefix is told once, though it is a token call too")
+    func once() throws {
+        let (lines, _) = try Self.check(["POST /auth/refresh public"], calls: Self.calls, prefix: "/auth")
+        #expect(lines.count == 1)
+        #expect(lines.first?.contains("lies under /auth, which the gateway answers itself") == true)
+    }
+
+    @Test("Which token calls lie within a wide route is a note, and no reason for --strict to fail")
+    func carvedOut() throws {
+        let (lines, exitCode) = try Self.check(
+            ["GET,POST /* public", "GET /{a}/refresh protected", "GET /videos/{id} protected"], calls: Self.calls,
+            isStrict: true)
+        #expect(
+            lines == [
+                "cloakroom.yaml:13:11: note: routes.0.path: /* contains /auth (signIn of api), /auth/refresh (refresh of"
+                    + " api), /auth/revoke (revoke of api), /user (user of api), which the route does not forward: 404"
+                    + " (a route that names the path of a user call can serve it)",
+                "cloakroom.yaml:18:11: note: routes.1.path: /{a}/refresh contains /auth/refresh (refresh of api), which"
+                    + " the route does not forward: 404",
+                "cloakroom.yaml: ok (3 routes, 1 upstream)",
+            ])
+        #expect(exitCode == 0)
+    }
+
+    @Test("A user call that a route names is not told of a wide one")
+    func servedUser() throws {
+        let (lines, _) = try Self.check(["GET /{a} public", "GET /user protected"], calls: Self.calls)
+        #expect(
+            lines.first
+                == "cloakroom.yaml:13:11: note: routes.0.path: /{a} contains /auth (signIn of api), which the route does not"
+                + " forward: 404")
+        #expect(lines.count == 2)
+    }
+
+    @Test("That /a/* does not serve /a is a note, unless a route serves it")
+    func base() throws {
+        let (lines, exitCode) = try Self.check(["GET,PUT /files/* protected", "GET /files public"], isStrict: true)
+        #expect(
+            lines == [
+                "cloakroom.yaml:10:11: note: routes.0.path: /files/* serves /files/ and what is below it, not /files"
+                    + " (add a route for /files if clients request it)",
+                "cloakroom.yaml: ok (2 routes, 1 upstream)",
+            ])
+        #expect(exitCode == 0)
+        for other in ["GET,PUT /files public", "GET,PUT /{x} public"] {
+            #expect(try Self.check(["GET,PUT /files/* protected", other]).lines.count == 1)
+        }
+    }
+
+    @Test("A public wildcard with bearer is a warning, and a public route of one path is not")
+    func bearer() throws {
+        let routes = ["GET /episodes public bearer", "GET /e/{id} public bearer", "GET /a/* protected bearer"]
+        let (fine, _) = try Self.check(routes)
+        #expect(!fine.contains { $0.contains("warning") })
+        for isStrict in [false, true] {
+            let (lines, exitCode) = try Self.check(["GET /x public", "GET /x/* public bearer"], isStrict: isStrict)
+            #expect(
+                lines == [
+                    "cloakroom.yaml:18:13: warning: routes.1.inject: /x/* is public and injects bearer: a session's token"
+                        + " goes to every path that it serves, and requests without a session are forwarded too"
+                        + " (require authorization, and list what is public as routes of its own)",
+                    "cloakroom.yaml: ok (2 routes, 1 upstream, 1 warning)",
+                ])
+            #expect(exitCode == (isStrict ? 1 : 0))
+        }
+    }
+
+    @Test("The shipped kind of configuration passes --strict without a word")
+    func shipped() throws {
+        let folder = try ConfigFolder()
+        let report = folder.report { Report.checkConfig($0, isStrict: true, trial: { _ in [] }) }
+        #expect(report.text.hasSuffix("cloakroom.yaml: ok (2 routes, 2 upstreams)\n"))
+        #expect(report.exitCode == 0)
+    }
+}

@@ -1,0 +1,211 @@
+import CloakroomWire
+import TestSupport
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("Token call paths")
+struct TokenCallPathsTests {
+    private static let upstreams = [
+        UpstreamPlan(
+            name: "api", targets: [], signIn: TokenCallPlan(path: "/auth", credentials: .basic),
+            refresh: TokenCallPlan(path: "/auth/refresh"), revoke: TokenCallPlan(path: "/oauth2/revoke"),
+            user: TokenCallPlan(method: "GET", path: "/user")),
+        UpstreamPlan(name: "old", targets: [], signIn: TokenCallPlan(path: "/api/v1/Login", credentials: .basic)),
+    ]
+    private static let methods = "GET,HEAD,POST,PUT,DELETE,PATCH,OPTIONS,BREW"
+
+    private static func table(
+        _ lines: [String], accounts: AccountsPlan = AccountsPlan(prefix: "/session")
+    ) throws -> RouteTable {
+        let routes = try lines.map { line in
+            let parts = line.split(separator: " ")
+            return Route(
+                name: line, methods: parts[0].split(separator: ",").map(String.init),
+                pattern: try PathPattern(String(parts[1])), upstream: parts.count > 2 ? 1 : 0,
+                requiresAuthorization: false)
+        }
+        return RouteTable(routes: routes, accounts: accounts, upstreams: upstreams)
+    }
+
+    /// What a target as a client sends it meets: a route's name, or a status.
+    private static func match(_ table: RouteTable, _ method: String, _ target: String) -> String {
+        let bytes = Array(target.utf8)
+        var scratch: [UInt8] = []
+        guard let parsed = try? RequestTarget.parse(bytes.span, scratch: &scratch) else { return "400" }
+        let path = parsed.isPathRewritten ? scratch : Array(bytes[parsed.path.start..<parsed.path.end])
+        return switch table.match(method: Array(method.utf8).span, path: path.span) {
+        case .route(let index): table.routes[index].name
+        case .own(let endpoint): "\(endpoint)"
+        case .notFound: "404"
+        case .methodNotAllowed(let allow): "405 \(allow)"
+        }
+    }
+
+    /// Spellings of `/auth` that some upstream serves as `/auth`.
+    private static let spellings = [
+        "/auth", "/Auth", "/AUTH", "/aUtH", "/auth/", "/auth.", "/auth..", "/auth...", "/auth%20", "/auth%20%20",
+        "/auth%20/", "/auth/%20", "/auth./", "/auth/...", "/auth+", "/auth%2B", "/%61uth", "/%41%55%54%48", "/a%75th",
+        "/auth%C2%A0", "/auth%E3%80%80", "/auth?x=1", "/auth/?", "/Auth%20?/x", "/auth%3F", "/auth%3Fx=1",
+        "/%2561uth", "/%252561uth", "/auth%2520", "/auth%2509", "/auth%2500", "/auth%253Bx=1", "/auth%253b",
+        "/auth%252F",
+        "/%252Fauth", "/auth%255C", "/auth%2523x", "/auth%252e", "/%2541%2555%2554%2548", "http://a/auth",
+        "http://a/AUTH.", "/auth%E2%80%83.", "/auth%EF%BB%BF",
+    ]
+
+    /// Spellings that have no normal form and never get to the routes.
+    private static let refused = [
+        "//auth", "/auth//", "/auth;", "/auth;x=1", "/auth%3b", "/auth%3B", "/auth%2e", "/auth%2E", "/auth/.",
+        "/./auth",
+        "/x/../auth", "/auth%2f", "/auth%5c", "/auth\\", "/auth%00", "/auth%09", "/auth%23", "/auth#x", "/auth%0a",
+        "/auth%7f", "/%c1%a1uth", "/auth%", "/auth ", "/;x/auth", "/auth%2f..%2fauth",
+    ]
+
+    @Test(
+        "Rule 33: no route with a parameter or wildcard leads to a token call, however the path is spelled",
+        arguments: ["/*", "/{a}", "/{a}/*"])
+    func spellings(pattern: String) throws {
+        let table = try Self.table(
+            ["\(Self.methods) /*", "\(Self.methods) \(pattern) other"].suffix(pattern == "/*" ? 1 : 2))
+        for method in Self.methods.split(separator: ",").map(String.init) {
+            for target in Self.spellings {
+                #expect(Self.match(table, method, target) == "404", "\(method) \(target)")
+            }
+            for target in Self.refused {
+                #expect(Self.match(table, method, target) == "400", "\(method) \(target)")
+            }
+        }
+        // Nothing else is kept back.
+        for target in ["/authx", "/aut", "/auth.json", "/auth/x", "/users", "/", "/oauth2", "/auth%20x", "/%20auth"] {
+            #expect(Self.match(table, "POST", target).hasPrefix(Self.methods), "\(target)")
+        }
+    }
+
+    @Test("Rule 33: the sign-in, refresh, revoke and user calls of every upstream are kept back, on routes to any")
+    func everyCall() throws {
+        let table = try Self.table(["\(Self.methods) /* other"])
+        for path in ["/auth", "/auth/refresh", "/oauth2/revoke", "/user", "/api/v1/login"] {
+            let dotted = String(path.replacing("/", with: "./").dropFirst())
+            for target in [path, path.uppercased(), path + "/", path + "%20", dotted] {
+                #expect(Self.match(table, "POST", target) == "404", "\(target)")
+            }
+            #expect(Self.match(table, "POST", path + "/more") != "404")
+        }
+        #expect(Self.match(table, "POST", "/api./V1%20/Login.") == "404")
+        #expect(Self.match(table, "POST", "/api%252Fv1/login") == "404")
+        #expect(Self.match(table, "POST", "/api%253Ba/v1%253Bb=c/login") == "404")
+    }
+
+    @Test(
+        "Rule 33: a literal before or behind the parameter changes nothing",
+        arguments: [
+            ("/api/*", "/api/v1/login"), ("/API/*", "/API/v1/LOGIN"), ("/api/{v}/login", "/api/v1/login"),
+            ("/api/{v}/LOGIN", "/api/v1/LOGIN"), ("/{a}/refresh", "/auth/refresh"), ("/auth/{x}", "/auth/refresh"),
+            ("/auth/*", "/auth/"), ("/auth/{x}", "/auth/%20"), ("/auth/*", "/auth/refresh"),
+            ("/{a}/{b}/login", "/api/v1/login"),
+            ("/api/v1/{x}", "/api/v1/login%20"), ("/api/v1/{x}", "/api/v1/login."), ("/api/{x}", "/api/v1%252Flogin"),
+            ("/user/*", "/user/"), ("/user./*", "/user./"), ("/api./v1/{x}", "/api./v1/login"),
+        ])
+    func literals(pattern: String, path: String) throws {
+        let table = try Self.table(["POST \(pattern)"])
+        #expect(Self.match(table, "POST", path) == "404")
+        let without = RouteTable(routes: table.routes, accounts: AccountsPlan(upstream: nil), upstreams: [])
+        #expect(Self.match(without, "POST", path) == "POST \(pattern)", "the case says nothing")
+    }
+
+    @Test("Rule 33: a route that names a token call does not serve it, and one that names the user call does")
+    func named() throws {
+        let lines = ["POST /auth", "POST /Auth/", "POST /oauth2/revoke.", "GET /user", "GET,POST /*"]
+        let table = try Self.table(lines)
+        #expect(Self.match(table, "POST", "/auth") == "404")
+        #expect(Self.match(table, "POST", "/Auth/") == "404")
+        #expect(Self.match(table, "POST", "/oauth2/revoke.") == "404")
+        #expect(Self.match(table, "GET", "/user") == "GET /user")
+        #expect(Self.match(table, "HEAD", "/user") == "GET /user")
+        // The wide route does not add methods or spellings to it.
+        #expect(Self.match(table, "POST", "/user") == "405 GET, HEAD")
+        #expect(Self.match(table, "GET", "/USER") == "404")
+        #expect(Self.match(table, "GET", "/user/") == "404")
+    }
+
+    @Test("Rule 33: a path that is both a token call and the user call is a token call")
+    func both() throws {
+        let upstream = UpstreamPlan(
+            name: "api", targets: [], signIn: TokenCallPlan(path: "/me", credentials: .basic),
+            user: TokenCallPlan(method: "GET", path: "/me"))
+        let calls = TokenCallPaths([upstream])
+        #expect(calls.tokenCall(namedBy: try PathPattern("/me"))?.kind == .signIn)
+        let route = Route(name: "me", methods: ["GET"], pattern: try PathPattern("/me"), requiresAuthorization: true)
+        let table = RouteTable(routes: [route], accounts: AccountsPlan(), upstreams: [upstream])
+        #expect(Self.match(table, "GET", "/me") == "404")
+    }
+
+    @Test("The gateway's own endpoints go before, also where they have the path of a token call")
+    func ownEndpoints() throws {
+        let table = try Self.table(["GET,POST /*"], accounts: AccountsPlan(prefix: "/auth"))
+        #expect(Self.match(table, "POST", "/auth") == "signIn")
+        #expect(Self.match(table, "GET", "/auth") == "whoAmI")
+        #expect(Self.match(table, "GET", "/auth/sessions") == "listSessions")
+        #expect(Self.match(table, "POST", "/Auth") == "404")
+        #expect(Self.match(table, "POST", "/auth/refresh") == "404")
+        // Not even a route of the same path, which the configuration refuses, takes them away.
+        let crossed = try Self.table(["PUT /auth", "POST /auth/sessions/{x}"], accounts: AccountsPlan(prefix: "/auth"))
+        #expect(Self.match(crossed, "POST", "/auth") == "signIn")
+        #expect(Self.match(crossed, "DELETE", "/auth/sessions/a") == "endSession")
+    }
+
+    @Test("Every pattern that can lead to a token call has its paths compared", arguments: UInt64(0)..<40)
+    func noneIsMissed(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        let calls = TokenCallPaths(Self.upstreams)
+        let segments = ["auth", "Auth", "refresh", "api", "API.", "v1", "login", "user", "{x}", "{y}", "x", "..."]
+        let parts = [
+            "/auth", "/Auth", "/refresh", "/api", "/API.", "/v1", "/login", "/user", "/x", "/...", "/%20", "%252F",
+            "%20",
+            ".", "%253B", "/",
+        ]
+        var met = 0
+        for _ in 0..<100 {
+            var text = ""
+            for position in 0..<Int.random(in: 1...3, using: &generator) {
+                let segment = segments.randomElement(using: &generator) ?? "x"
+                text += "/" + segment.replacing("{x}", with: "{x\(position)}").replacing("{y}", with: "{y\(position)}")
+            }
+            if Bool.random(using: &generator) { text += "/*" }
+            let route = Route(
+                name: text, methods: ["GET"], pattern: try PathPattern(text), requiresAuthorization: false)
+            let none = AccountsPlan(upstream: nil)
+            let table = RouteTable(routes: [route], accounts: none, upstreams: Self.upstreams)
+            let without = RouteTable(routes: [route], accounts: none, upstreams: [])
+            for _ in 0..<60 {
+                let target = (0..<Int.random(in: 1...4, using: &generator)).map { _ in
+                    parts.randomElement(using: &generator) ?? "/"
+                }.joined()
+                guard Self.match(without, "GET", target) == text else { continue }
+                let call = calls.call(at: Array(target.utf8).span)
+                let isNamed = !route.pattern.isWide && call?.kind == .user
+                #expect((Self.match(table, "GET", target) == text) == (call == nil || isNamed), "\(text) \(target)")
+                if call != nil { met += 1 }
+            }
+        }
+        #expect(met > 0, "the test says nothing")
+    }
+
+    @Test("Which calls lie within a pattern")
+    func within() throws {
+        let calls = TokenCallPaths(Self.upstreams)
+        func paths(_ pattern: String) throws -> [String] { calls.calls(within: try PathPattern(pattern)).map(\.path) }
+        #expect(try paths("/*") == ["/auth", "/api/v1/Login", "/auth/refresh", "/oauth2/revoke", "/user"])
+        #expect(try paths("/{a}") == ["/auth", "/user"])
+        #expect(try paths("/API/*") == ["/api/v1/Login"])
+        #expect(try paths("/{a}/{b}") == ["/auth/refresh", "/oauth2/revoke"])
+        #expect(try paths("/auth/*") == ["/auth/refresh"])
+        #expect(try paths("/auth") == [])
+        #expect(try paths("/videos/{id}") == [])
+        #expect(!calls.mayMeet(try PathPattern("/videos/{id}")))
+        #expect(!calls.mayMeet(try PathPattern("/user")))
+        #expect(calls.mayMeet(try PathPattern("/auth")))
+        #expect(calls.tokenCall(namedBy: try PathPattern("/API/v1/login/"))?.upstream == "old")
+        #expect(calls.tokenCall(namedBy: try PathPattern("/user")) == nil)
+    }
+}
