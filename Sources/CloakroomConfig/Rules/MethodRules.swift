@@ -11,12 +11,15 @@ enum MethodRules {
         "UNCHECKOUT", "UNLINK", "UNLOCK", "UPDATE", "UPDATEREDIRECTREF", "VERSION-CONTROL",
     ]
 
+    /// Methods of other specifications (UPnP) and of caches, of which some resemble registered ones.
+    private static let unregistered: Set<String> = ["BAN", "M-SEARCH", "NOTIFY", "PURGE", "SUBSCRIBE", "UNSUBSCRIBE"]
+
     /// Words that stand for all methods elsewhere.
     private static let collective: Set<String> = ["ALL", "ANY"]
 
     /// The warning that a method is worth; `nil` for most.
     static func warning(about method: String) -> Mistake? {
-        guard !registered.contains(method) else { return nil }
+        guard !registered.contains(method), !unregistered.contains(method) else { return nil }
         if collective.contains(method) {
             return Mistake(
                 "\(method) is one method of this name, not all methods",

@@ -96,7 +96,7 @@ struct WideRouteRulesTests {
     @Test("Which token calls lie within a wide route is a note, and no reason for --strict to fail")
     func carvedOut() throws {
         let (lines, exitCode) = try Self.check(
-            ["GET,POST /* public", "GET /{a}/refresh protected", "GET /videos/{id} protected"], calls: Self.calls,
+            ["GET,POST /* public", "GET /{a}/refresh protected", "GET /videos/{id}/x protected"], calls: Self.calls,
             isStrict: true)
         #expect(
             lines == [
