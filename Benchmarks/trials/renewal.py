@@ -23,8 +23,9 @@ def judge(verdict, mock, gateways, seconds):
         verdict.figure(f"{sample!r}")
     verdict.holds("nobody is answered with anything but 200", set(crowd.statuses) == {200}, crowd.summary())
     verdict.holds("no refresh token is presented twice", refreshes.reuse == 0, f"{refreshes.reuse} times")
-    # The mock's tokens end on a full second, so that they live for 1 to 2 s. They are due when a fifth of that is left, or
-    # up to a fifth of the fifth before. Whatever comes earlier is a second renewal of the same token.
+    # The mock's tokens end on a full second, so that they live for 1 to 2 s. That is less than the 30 s between two
+    # renewals for reasons of time, so each is renewed when the mock first rejects it. Whatever comes earlier is a
+    # second renewal of the same token.
     shortest, longest = min(refreshes.gaps, default=0), max(refreshes.gaps, default=0)
     figures = f"{refreshes.count} in {seconds} s, {shortest:.2f} to {longest:.2f} s apart"
     is_once = shortest >= 0.75 and refreshes.count >= seconds / LIFETIME - 2

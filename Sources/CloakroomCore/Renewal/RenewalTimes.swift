@@ -2,7 +2,14 @@
 ///
 /// The window before the access token's end is a fifth of its life and 60 seconds at most. In it requests go on with the
 /// token that is there while the next one is fetched; only in the last eighth of it, and after, do they wait.
+///
+/// Neither time is earlier than ``minimumInterval`` after the upstream gave the tokens: no session is refreshed more
+/// often for reasons of time, however short a lifetime the upstream reports. A token that ends before is used until the
+/// upstream rejects it. Both times are computed from the stored tokens, so all replicas agree on them.
 public struct RenewalTimes: Sendable, Equatable {
+    /// The least time between two refreshes of a session that are due because of the token's end.
+    public static let minimumInterval = Duration.seconds(30)
+
     /// From here on the tokens are renewed while requests go on. ``Timestamp/milliseconds`` is `Int64.max` for never:
     /// there is no refresh token, or nothing is known of the access token's end.
     public let dueAt: Timestamp
@@ -12,17 +19,24 @@ public struct RenewalTimes: Sendable, Equatable {
     /// Works the times out.
     /// - Parameter spread: Any bits; up to a fifth of the window is added by them, so that sessions which were made at
     ///   the same time are not renewed at the same time. The same bits give the same time on every replica.
-    public init(_ tokens: SessionTokens, spread: UInt64) {
+    public init(
+        _ tokens: SessionTokens, spread: UInt64, minimumInterval: Duration = RenewalTimes.minimumInterval
+    ) {
         guard tokens.refreshToken != nil, let end = tokens.accessExpiresAt else {
             dueAt = Timestamp(milliseconds: .max)
             neededAt = dueAt
             return
         }
-        let life = max(0, (end - tokens.obtainedAt).wholeMilliseconds)
-        let window = min(60_000, life / 5)
+        let window = Self.window(until: end, obtainedAt: tokens.obtainedAt)
         let jitter = window / 5 * Int64(spread & 0xff) / 256
-        dueAt = end - .milliseconds(window + jitter)
-        neededAt = end - .milliseconds(window / 8)
+        let earliest = tokens.obtainedAt + minimumInterval
+        dueAt = max(end - .milliseconds(window + jitter), earliest)
+        neededAt = max(end - .milliseconds(window / 8), earliest)
+    }
+
+    /// Milliseconds before a token's end in which it is to be renewed.
+    static func window(until end: Timestamp, obtainedAt: Timestamp) -> Int64 {
+        min(60_000, max(0, (end - obtainedAt).wholeMilliseconds) / 5)
     }
 
     /// Whether the tokens are to be renewed, and how urgently.

@@ -58,6 +58,14 @@ public final class Session: Sendable {
     /// Whether there is a refresh token.
     public var isRenewable: Bool { packed.hasRefreshToken }
 
+    /// Whether the access token is in the last fifth of its life or past its end, so that a rejection may be due to its
+    /// age. Does not depend on ``renewal``, which is bounded by ``RenewalTimes/minimumInterval``.
+    public func hasAgedAccessToken(at now: Timestamp) -> Bool {
+        guard accessExpiresAt.milliseconds != .max else { return false }
+        return now >= accessExpiresAt
+            - .milliseconds(RenewalTimes.window(until: accessExpiresAt, obtainedAt: obtainedAt))
+    }
+
     /// When it was last used, as exactly as ``touch(at:granularity:)`` keeps it.
     public var lastUsedAt: Timestamp {
         Timestamp(milliseconds: lastUse.load(ordering: .relaxed))

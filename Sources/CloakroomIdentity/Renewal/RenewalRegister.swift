@@ -121,7 +121,7 @@ struct RenewalRegister {
     private func isTooSoon(_ session: Session, _ entry: Entry, now: Timestamp) -> Bool {
         // Tokens that are due anyway may have been refused for their age.
         entry.isPausing(at: now) && now - session.tokens.obtainedAt < Self.refusalPause
-            && session.renewal.need(at: now) == .none
+            && !session.hasAgedAccessToken(at: now)
     }
 
     private func reasonNotToBegin(_ session: Session, cause: RenewalCause, now: Timestamp) -> RenewalOutcome? {

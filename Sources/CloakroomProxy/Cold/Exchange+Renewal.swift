@@ -65,7 +65,7 @@ extension Exchange {
         refusals += 1
         // A token that has come to its end meanwhile was refused for that: where tokens live for seconds and the upstream
         // is slow, it may happen twice.
-        let hasEnded = session.renewal.need(at: context.timestamp(at: context.now)) == .now
+        let hasEnded = session.hasAgedAccessToken(at: context.timestamp(at: context.now))
         guard refusals == 1 || (refusals <= Self.mostReplays && hasEnded), generation.tables.renewer.mayHelp(session)
         else {
             return false

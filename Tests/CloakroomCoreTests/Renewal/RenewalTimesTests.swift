@@ -14,7 +14,7 @@ struct RenewalTimesTests {
 
     @Test(
         "lie a fifth of the life before its end, and a minute at most",
-        arguments: [(10, 2_000), (100, 20_000), (300, 60_000), (3_600, 60_000)])
+        arguments: [(50, 10_000), (100, 20_000), (300, 60_000), (3_600, 60_000)])
     func window(_ seconds: Int, _ milliseconds: Int) {
         let life = Duration.seconds(seconds)
         let times = times(life: life)
@@ -39,11 +39,52 @@ struct RenewalTimesTests {
         }
     }
 
-    @Test("have come already for a token without a life", arguments: [0, -1, -3_600])
-    func noLife(_ seconds: Int) {
-        let times = times(life: .seconds(seconds))
-        #expect(times.need(at: start) == .now)
+    @Test(
+        "Rule 37: never come before 30 seconds have passed since the tokens were given, however short their life",
+        arguments: [-3_600, -1, 0, 1, 10, 29, 30, 35], [0, 0xff] as [UInt64])
+    func minimumInterval(_ seconds: Int, spread: UInt64) {
+        let times = times(life: .seconds(seconds), spread: spread)
+        #expect(times.need(at: start) == .none)
+        #expect(times.need(at: start + .milliseconds(29_999)) == .none)
+        #expect(times.need(at: start + .seconds(36)) == .now)
         #expect(times.dueAt <= times.neededAt)
+    }
+
+    @Test("Rule 37: at most one refresh in 30 seconds is due for reasons of time, whatever lifetimes follow each other")
+    func refreshRate() {
+        var now = start
+        var refreshes: [Timestamp] = []
+        var obtainedAt = start
+        while now < start + .seconds(600) {
+            let life = Duration.seconds([0, 1, -5, 7, 20][refreshes.count % 5])
+            let tokens = SessionTokens(
+                authorization: Secret("Bearer a"), refreshToken: Secret("r"), accessExpiresAt: obtainedAt + life,
+                obtainedAt: obtainedAt)
+            if RenewalTimes(tokens, spread: 0x7f).need(at: now) != .none {
+                refreshes.append(now)
+                obtainedAt = now
+            }
+            now = now + .milliseconds(100)
+        }
+        #expect(zip(refreshes, refreshes.dropFirst()).allSatisfy { $1 - $0 >= .seconds(30) })
+        #expect((15...20).contains(refreshes.count))
+    }
+
+    @Test("An access token has aged in the last fifth of its life and after it, whatever the time of the next refresh")
+    func aged() {
+        func session(life: Duration?) -> Session {
+            Session(
+                key: SessionKey(1, 2, 3, 4), user: UserProfile(json: [], account: AccountName(email: "a@b.c")),
+                tokens: SessionTokens(
+                    authorization: Secret("Bearer a"), refreshToken: Secret("r"),
+                    accessExpiresAt: life.map { start + $0 }, obtainedAt: start),
+                createdAt: start, expiresAt: start + .seconds(9_999), lastUsedAt: start)
+        }
+        let short = session(life: .seconds(10))
+        #expect(!short.hasAgedAccessToken(at: start + .milliseconds(7_999)))
+        #expect(short.hasAgedAccessToken(at: start + .milliseconds(8_000)))
+        #expect(short.hasAgedAccessToken(at: start + .seconds(60)))
+        #expect(!session(life: nil).hasAgedAccessToken(at: start + .seconds(9_999)))
     }
 
     @Test("say how urgent it is")

@@ -155,6 +155,29 @@ struct RenewalTests {
         }
     }
 
+    @Test("A token that ended before it arrived is renewed again, three times at most", arguments: [2, 3, 4])
+    func shortLife(refusals: Int) async throws {
+        let pair = Self.pair()
+        // No refresh is due for reasons of time within 30 s, and yet its age explains the 401.
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        let tokens = SessionTokens(
+            authorization: Secret(Self.fresh), refreshToken: Secret("r"), accessExpiresAt: now - .milliseconds(1),
+            obtainedAt: now - .seconds(1))
+        let short = pair.stale.renewed(with: SessionRenewal(tokens: tokens))
+        let refused = Array(repeating: [ScriptedUpstream.Step.request, .send(Self.refused)], count: refusals)
+        let sessions = FakeSessions()
+        sessions.add((pair.ticket, pair.stale))
+        let renewer = FakeRenewer { _, _ in .live(short) }
+        var setup = GatewaySetup().with(\.sessions, sessions).with(\.renewer, renewer)
+        setup.scripts = refused + [[.request, .send(Reply.ok)]]
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
+            #expect(answer.status == (refusals < 4 ? 200 : 401))
+            #expect(renewer.calls.count == min(refusals, 3))
+        }
+    }
+
     @Test("Shortly before its end a token is renewed while requests go on with it")
     func soon() async throws {
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))

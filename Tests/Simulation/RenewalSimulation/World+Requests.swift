@@ -64,7 +64,10 @@ extension World {
         if let idle = settings.idle, store.records[request.session].lastUse + idle / 10 <= now {
             sendToStore(.touch(request.session, now), from: request.replica, owner: .none)
         }
-        switch session.renewal.need(at: wallClock(request.replica)) {
+        // Tokens live for seconds here, so that much happens in little time: the least time between two refreshes,
+        // which is longer than that, is left out.
+        let times = RenewalTimes(session.tokens, spread: session.key.word3, minimumInterval: .zero)
+        switch times.need(at: wallClock(request.replica)) {
         case .none:
             go(index, session)
         case .soon:
