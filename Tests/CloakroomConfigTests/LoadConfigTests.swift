@@ -47,7 +47,7 @@ import Testing
             plan.upstreams[0].refresh
                 == TokenCallPlan(
                     method: "PUT", path: "/renew", credentials: .json, accessToken: "a.b", refreshToken: "c",
-                    expiresIn: "d"))
+                    expiresIn: "d", rejectedStatuses: [400, 401]))
         #expect(
             plan.upstreams[0].pool
                 == PoolPlan(
@@ -67,7 +67,9 @@ import Testing
         #expect(plan.upstreams[0].resolveInterval == .seconds(5))
         #expect(
             plan.accounts
-                == AccountsPlan(prefix: "/me", upstream: 0, messages: [.unauthorized: "No."], isThrottled: false))
+                == AccountsPlan(
+                    prefix: "/me", upstream: 0, messages: [.unauthorized: "No."], isThrottled: false,
+                    signInsPerAddress: 9))
         #expect(
             plan.session
                 == SessionPlan(
@@ -209,7 +211,8 @@ import Testing
             apiToken: { header: X-Key, value: demo }
             signIn: { path: /auth }
             refresh:
-              { method: PUT, path: /renew, credentials: json, accessToken: a.b, refreshToken: c, expiresIn: d }
+              { method: PUT, path: /renew, credentials: json, accessToken: a.b, refreshToken: c, expiresIn: d,
+                rejectedStatuses: [400, 401] }
             pool:
               maxConnections: 1
               maxPending: 0
@@ -217,7 +220,8 @@ import Testing
               idleTimeout: 1h30m
               requestsPerConnection: 100
               connectionLifetime: 0s
-        accounts: { prefix: /me, upstream: api, throttle: false, messages: { unauthorized: "No." } }
+        accounts:
+          { prefix: /me, upstream: api, throttle: false, signInsPerAddress: 9, messages: { unauthorized: "No." } }
         csrf:
           trustedOrigins: ["HTTPS://A.test:443", "http://b.test:3000"]
           requireHeader: { name: X-CSRF, value: 1 }

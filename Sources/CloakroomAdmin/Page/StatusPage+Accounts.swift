@@ -5,7 +5,7 @@ extension StatusPage {
             tables: [
                 outcomes(
                     "sign-ins-caption", "By what came of them.", document.signIns,
-                    failures: ["upstream_error", "store_error"], empty: "No one has signed in yet.")
+                    failures: ["upstream_error", "store_error", "misconfigured"], empty: "No one has signed in yet.")
             ])
     }
 
@@ -15,7 +15,7 @@ extension StatusPage {
             tables: [
                 outcomes(
                     "refreshes-caption", "By what came of them. Coalesced: another replica was first.",
-                    document.refreshes, failures: ["transient", "lease_timeout", "rejected"],
+                    document.refreshes, failures: ["transient", "lease_timeout", "misconfigured", "rejected"],
                     empty: "No token was refreshed yet.")
             ])
     }

@@ -113,8 +113,12 @@ extension StatusConcern {
 
     /// Outcomes that are nobody's wish: a wrong password is not among them.
     private static func outcomes(_ document: StatusDocument) -> [StatusConcern] {
-        let signIns = document.signIns.filter { ["upstream_error", "store_error"].contains($0.outcome) }
-        let refreshes = document.refreshes.filter { ["transient", "lease_timeout"].contains($0.outcome) }
+        let signIns = document.signIns.filter {
+            ["upstream_error", "store_error", "misconfigured"].contains($0.outcome)
+        }
+        let refreshes = document.refreshes.filter {
+            ["transient", "lease_timeout", "misconfigured"].contains($0.outcome)
+        }
         return [
             failures(signIns, .signIns, "sign-in"),
             failures(refreshes, .refreshes, "refresh of tokens", "refreshes of tokens"),

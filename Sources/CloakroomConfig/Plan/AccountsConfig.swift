@@ -5,6 +5,8 @@ import CloakroomCore
 /// - `prefix`: the path they stand under; default `/auth`.
 /// - `upstream`: the upstream that signs people in; by default the only one that has `signIn`.
 /// - `throttle`: whether attempts to sign in are throttled; default `true`.
+/// - `signInsPerAddress`: the most attempts to sign in from one address in 10 minutes, successful or not, 0 to
+///   1,000,000; of one account at most 20 of them. Default 100; 0 is without limit.
 /// - `messages`: sentences for people by code; none by default.
 struct AccountsConfig {
     let plan: AccountsPlan
@@ -15,8 +17,11 @@ struct AccountsConfig {
         let prefix = scope.value("prefix", as: Self.prefix, default: AccountsPlan().prefix)
         let (upstream, isClear) = Self.upstream(scope, upstreams)
         let isThrottled = scope.value("throttle", as: .flag, default: AccountsPlan().isThrottled)
+        let signInsPerAddress = scope.value(
+            "signInsPerAddress", as: .integer(0...1_000_000), default: AccountsPlan().signInsPerAddress)
         plan = AccountsPlan(
-            prefix: prefix, upstream: upstream, messages: scope.messages(), isThrottled: isThrottled)
+            prefix: prefix, upstream: upstream, messages: scope.messages(), isThrottled: isThrottled,
+            signInsPerAddress: signInsPerAddress)
         self.isClear = isClear
     }
 

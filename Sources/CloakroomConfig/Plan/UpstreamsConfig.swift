@@ -73,8 +73,8 @@ extension UpstreamPlan {
                 "resolveInterval", as: .duration(.seconds(1) ... .seconds(86_400)), default: .seconds(30)),
             preserveHost: scope.value("preserveHost", as: .flag, default: true),
             apiToken: APIToken(from: scope.section("apiToken")),
-            signIn: TokenCallPlan(from: scope.section("signIn"), credentials: .basic),
-            refresh: TokenCallPlan(from: scope.section("refresh")),
+            signIn: TokenCallPlan(from: scope.section("signIn"), credentials: .basic, canBeRejected: true),
+            refresh: TokenCallPlan(from: scope.section("refresh"), canBeRejected: true),
             revoke: TokenCallPlan(from: scope.section("revoke")),
             user: TokenCallPlan(from: scope.section("user"), method: "GET"),
             pool: PoolPlan(from: scope.always("pool")))
@@ -90,8 +90,13 @@ extension TokenCallPlan {
     /// - `accessToken`, `refreshToken`: member names in the answer, joined by dots; default `accessToken`,
     ///   `refreshToken`.
     /// - `expiresIn`: the same for the lifetime in seconds; by default `exp` of a JWT is read.
+    /// - `rejectedStatuses`, of `signIn` and `refresh` only: the statuses, 400 to 499, that reject the password or the
+    ///   refresh token; default 400, 401, 403, 422 for `signIn`, 401 for `refresh`.
     /// - Returns: `nil` if the section is absent or not usable.
-    fileprivate init?(from scope: ConfigScope, method: String = "POST", credentials: Credentials = .bearer) {
+    fileprivate init?(
+        from scope: ConfigScope, method: String = "POST", credentials: Credentials = .bearer,
+        canBeRejected: Bool = false
+    ) {
         let method = scope.value("method", as: .method, default: method)
         if let warning = MethodRules.warning(about: method) { scope.warn(warning, at: "method") }
         let path = scope.required("path", as: .path)
@@ -99,10 +104,14 @@ extension TokenCallPlan {
         let accessToken = scope.value("accessToken", as: .members, default: "accessToken")
         let refreshToken = scope.value("refreshToken", as: .members, default: "refreshToken")
         let expiresIn = scope.optional("expiresIn", as: .members)
+        let rejected = canBeRejected ? scope.list("rejectedStatuses", as: .integer(400...499)) : nil
+        if let rejected, rejected.isEmpty {
+            scope.complain(Mistake("is empty", "write at least one, such as 401"), at: "rejectedStatuses")
+        }
         guard let path else { return nil }
         self.init(
             method: method, path: path, credentials: credentials, accessToken: accessToken,
-            refreshToken: refreshToken, expiresIn: expiresIn)
+            refreshToken: refreshToken, expiresIn: expiresIn, rejectedStatuses: rejected.map(Set.init))
     }
 }
 

@@ -5,12 +5,15 @@ public protocol TokenClient: Sendable {
     func signIn(_ credentials: Credentials, traceparent: String?, now: Timestamp) async throws(TokenClientError)
         -> SignedIn
     /// Exchanges a refresh token for new tokens. An answer without a refresh token leaves the one that there is.
-    /// - Throws: ``TokenClientError``; of kind `rejected` only where the upstream refused for good (400 or 401).
+    /// - Throws: ``TokenClientError``; of kind `rejected` only where the upstream rejected the refresh token itself.
     func renew(_ tokens: SessionTokens, traceparent: String?, now: Timestamp) async throws(TokenClientError)
         -> SessionTokens
     /// Fetches the user's data.
-    /// - Returns: A JSON object in UTF-8; `nil` where the upstream has no such call.
-    func user(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) -> [UInt8]?
+    /// - Parameter previous: The tokens that `tokens` replaced, which the data must not contain either; `nil` for none.
+    /// - Returns: A JSON object in UTF-8 without any of the tokens; `nil` where the upstream has no such call.
+    func user(
+        _ tokens: SessionTokens, replacing previous: SessionTokens?, traceparent: String?
+    ) async throws(TokenClientError) -> [UInt8]?
     /// Makes the tokens void at the upstream. Does nothing where the upstream has no such call or there is no refresh
     /// token.
     func revoke(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError)
@@ -34,7 +37,7 @@ public struct SignedIn: Sendable, Equatable {
 public struct TokenClientError: Error, Sendable, Equatable {
     /// The kind of failure.
     public enum Kind: Sendable, Hashable {
-        /// The upstream says that the credentials are wrong (401).
+        /// The upstream rejected the credential: the password, or the refresh token.
         case rejected
         /// The upstream could not be reached (502).
         case unreachable
@@ -42,6 +45,10 @@ public struct TokenClientError: Error, Sendable, Equatable {
         case timedOut
         /// The upstream answered, and the answer makes no sense (502).
         case invalidResponse
+        /// The upstream asked for a later attempt: status 408, 425 or 429 (502).
+        case busy
+        /// The upstream refused the gateway's own request, whatever the credential in it (502).
+        case misconfigured(IdentityMisconfiguration)
     }
 
     /// Which call failed.
@@ -84,6 +91,8 @@ public enum AccountEvent: Sendable, Equatable {
         case throttled
         /// There was no room for the session, or the store was not there.
         case storeError = "store_error"
+        /// The upstream refused the gateway's own request: its configuration is wrong.
+        case misconfigured
     }
 
     /// Somebody tried to sign in. The hash stands for the account; `nil` where no account could be read.
@@ -100,6 +109,11 @@ public enum AccountEvent: Sendable, Equatable {
         case transient
         /// Another replica held the lease for too long.
         case leaseTimeout = "lease_timeout"
+        /// The upstream refused the gateway's own request; the session stays.
+        case misconfigured
+
+        /// Whether the refresh is to be tried again after a back-off.
+        public var isTransient: Bool { self == .transient || self == .misconfigured }
     }
 
     /// Somebody signed out.
@@ -112,6 +126,8 @@ public enum AccountEvent: Sendable, Equatable {
     case revokeFailed(SessionID)
     /// Tokens were to be renewed.
     case renewal(RenewalResult, SessionID, duration: Duration)
+    /// An identity call was refused because the gateway's configuration does not fit the upstream.
+    case identityMisconfigured(IdentityMisconfiguration, in: TokenClientError.Call)
 }
 
 /// Is told what happens to accounts. Must not wait.

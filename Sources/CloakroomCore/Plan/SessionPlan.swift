@@ -134,14 +134,19 @@ public struct AccountsPlan: Sendable, Equatable {
     public var messages: [ProblemCode: String]
     /// Whether attempts to sign in are throttled. Only load tests do without.
     public var isThrottled: Bool
+    /// The most attempts to sign in from one address in 10 minutes, successful or not, 0...1,000,000; of one account at
+    /// most 20 of them. 0 is without limit. Not used where ``isThrottled`` is `false`.
+    public var signInsPerAddress: Int
 
     /// Makes a plan of the endpoints.
     public init(
-        prefix: String = "/auth", upstream: Int? = 0, messages: [ProblemCode: String] = [:], isThrottled: Bool = true
+        prefix: String = "/auth", upstream: Int? = 0, messages: [ProblemCode: String] = [:], isThrottled: Bool = true,
+        signInsPerAddress: Int = 100
     ) {
         self.prefix = prefix
         self.upstream = upstream
         self.messages = messages
         self.isThrottled = isThrottled
+        self.signInsPerAddress = signInsPerAddress
     }
 }

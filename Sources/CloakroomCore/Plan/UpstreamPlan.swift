@@ -82,11 +82,15 @@ public struct TokenCallPlan: Sendable, Equatable {
     public var refreshToken: String
     /// Where the access token's lifetime in seconds stands; `nil` reads `exp` of a JWT, if it is one.
     public var expiresIn: String?
+    /// The statuses, 400...499, by which the upstream rejects the password or the refresh token where it gives no OAuth
+    /// error code; `nil` is 400, 401, 403, 422 for a sign-in and 401 for a refresh.
+    public var rejectedStatuses: Set<Int>?
 
     /// Makes a token call.
     public init(
         method: String = "POST", path: String, credentials: Credentials = .bearer,
-        accessToken: String = "accessToken", refreshToken: String = "refreshToken", expiresIn: String? = nil
+        accessToken: String = "accessToken", refreshToken: String = "refreshToken", expiresIn: String? = nil,
+        rejectedStatuses: Set<Int>? = nil
     ) {
         self.method = method
         self.path = path
@@ -94,6 +98,7 @@ public struct TokenCallPlan: Sendable, Equatable {
         self.accessToken = accessToken
         self.refreshToken = refreshToken
         self.expiresIn = expiresIn
+        self.rejectedStatuses = rejectedStatuses
     }
 }
 

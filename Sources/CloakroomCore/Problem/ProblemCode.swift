@@ -13,6 +13,9 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     /// Anything that has no better word (500).
     case unknown
 
+    /// The upstream that signs people in refused the gateway's own request: an operator has to correct the
+    /// configuration (502).
+    case identityMisconfigured = "identity_misconfigured"
     /// The request is malformed or ambiguous (400).
     case badRequest = "bad_request"
     /// Another site made the browser send this, or a field is missing that keeps such requests out (403).
@@ -64,7 +67,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .headerFieldsTooLarge: 431
         case .unknown: 500
         case .notImplemented: 501
-        case .unreachable, .failedRequest, .invalidResponse: 502
+        case .unreachable, .failedRequest, .invalidResponse, .identityMisconfigured: 502
         case .overloaded, .storeUnavailable: 503
         case .versionNotSupported: 505
         }
@@ -78,6 +81,8 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .failedRequest: "The request failed. Try again."
         case .invalidResponse: "The service gave an answer that could not be understood."
         case .unknown: "Something went wrong."
+        case .identityMisconfigured:
+            "Signing in does not work at the moment. The operator has to correct the configuration."
         case .badRequest: "The request is malformed."
         case .crossSite: "This request came from another site and was not carried out."
         case .notFound: "There is nothing here."

@@ -2,13 +2,22 @@
 ///
 /// An account from one address, an address whatever the account, an account from everywhere. An attempt goes through if
 /// none of the three holds it back. Unknown accounts count like any other: nobody here knows which are known.
+///
+/// Two more rules bound all attempts, successful ones too: each sign-in makes the upstream check a password and issue
+/// tokens, and one right password must not pay for any number of those.
 public enum SignInThrottle {
+    /// The most attempts of one account from one address in 10 minutes.
+    public static let attemptsOfAccount: UInt32 = 20
+
     /// The rule for a scope.
-    public static func rule(_ scope: ThrottleKey.Scope) -> ThrottleRule {
+    /// - Parameter attemptsPerAddress: The most attempts from one address in 10 minutes, 1...1,000,000.
+    public static func rule(_ scope: ThrottleKey.Scope, attemptsPerAddress: Int = 100) -> ThrottleRule {
         switch scope {
         case .accountAndAddress: accountAndAddress
         case .address: address
         case .account: account
+        case .attemptsOfAccount: attempts(attemptsOfAccount)
+        case .attempts: attempts(UInt32(clamping: max(1, attemptsPerAddress)))
         }
     }
 
@@ -22,6 +31,16 @@ public enum SignInThrottle {
         return [
             makeKey(.accountAndAddress, [name, block], key), makeKey(.address, [block], key),
             makeKey(.account, [name], key),
+        ]
+    }
+
+    /// The names that all attempts are counted by, successful ones too. Parameters as above.
+    public static func attemptKeys(
+        account: AccountName, address: String, under key: KeyedHash
+    ) -> [ThrottleKey] {
+        let block = AddressBlock(address)?.bytes ?? Array(address.utf8)
+        return [
+            makeKey(.attemptsOfAccount, [account.canonicalBytes, block], key), makeKey(.attempts, [block], key),
         ]
     }
 
@@ -53,6 +72,11 @@ public enum SignInThrottle {
     /// hold attempts back together.
     private static let account = ThrottleRule(
         limit: 100, window: .seconds(3_600), delay: .constant(.seconds(3)), longestWait: .seconds(60))
+
+    /// So many in ten minutes, then nothing until these are over.
+    private static func attempts(_ limit: UInt32) -> ThrottleRule {
+        ThrottleRule(limit: limit, window: .seconds(600), delay: .window, longestWait: .seconds(600))
+    }
 
     /// The scope and the lengths stand before the parts, so that no two names meet by where one part ends.
     private static func makeKey(_ scope: ThrottleKey.Scope, _ parts: [[UInt8]], _ key: KeyedHash) -> ThrottleKey {

@@ -20,6 +20,10 @@ public struct ThrottleKey: Sendable, Hashable {
         case address = 2
         /// An account from everywhere.
         case account = 3
+        /// An account from one address: all attempts, successful ones too.
+        case attemptsOfAccount = 4
+        /// One address: all attempts, successful ones too.
+        case attempts = 5
     }
 
     /// What is counted.

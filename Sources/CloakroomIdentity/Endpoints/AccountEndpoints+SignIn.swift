@@ -61,11 +61,15 @@ extension AccountEndpoints {
             await attempt?.succeeded(now: request.now + (ContinuousClock.now - start.time))
             return .accepted(signedIn, accountHash: accountHash)
         } catch {
-            // Only a verdict counts: people do not wait because the upstream was away.
-            if error.kind != .rejected {
+            // Users do not wait because the upstream was away. Every other failure counts: an upstream may reject a
+            // wrong password in a form that the gateway does not know.
+            if error.kind == .unreachable || error.kind == .timedOut {
                 await attempt?.takeBack(now: request.now + (ContinuousClock.now - start.time))
             }
-            note(error.kind == .rejected ? .rejected : .upstreamError, accountHash: accountHash, since: start, request)
+            if case .misconfigured(let reason) = error.kind {
+                observer.accountEvent(.identityMisconfigured(reason, in: error.call), from: request.origin)
+            }
+            note(outcome(of: error), accountHash: accountHash, since: start, request)
             return .refused(upstreamFailure(error))
         }
     }
@@ -130,9 +134,18 @@ extension AccountEndpoints {
                     .unauthorized,
                     detail: accounts.messages[.unauthorized] ?? "The email/password combination is invalid.",
                     reason: .invalidCredentials))
-        case .unreachable: problem(.unreachable, status: 502)
+        case .unreachable, .busy: problem(.unreachable, status: 502)
         case .timedOut: problem(.unreachable, status: 504)
         case .invalidResponse: problem(.invalidResponse)
+        case .misconfigured: problem(.identityMisconfigured)
+        }
+    }
+
+    private func outcome(of error: TokenClientError) -> AccountEvent.SignInOutcome {
+        switch error.kind {
+        case .rejected: .rejected
+        case .misconfigured: .misconfigured
+        case .unreachable, .busy, .timedOut, .invalidResponse: .upstreamError
         }
     }
 
@@ -140,7 +153,8 @@ extension AccountEndpoints {
         _ outcome: AccountEvent.SignInOutcome, accountHash: UInt64?, since start: Beginning,
         _ request: OwnRequest
     ) {
-        start.span?.note(outcome: outcome.rawValue, isError: outcome == .upstreamError || outcome == .storeError)
+        start.span?.note(
+            outcome: outcome.rawValue, isError: [.upstreamError, .storeError, .misconfigured].contains(outcome))
         observer.accountEvent(
             .signIn(outcome: outcome, accountHash: accountHash, duration: ContinuousClock.now - start.time),
             from: request.origin)

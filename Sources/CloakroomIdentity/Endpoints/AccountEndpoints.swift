@@ -38,7 +38,9 @@ public struct AccountEndpoints: OwnEndpoints {
         self.session = session
         self.accounts = accounts
         self.hashes = hashes
-        throttle = accounts.isThrottled ? ThrottledAttempts(store: store, key: hashes.newest) : nil
+        throttle =
+            accounts.isThrottled
+            ? ThrottledAttempts(store: store, key: hashes.newest, signInsPerAddress: accounts.signInsPerAddress) : nil
         cookie = SessionCookie(session.cookie)
         spans = ChildSpans(tracer)
     }

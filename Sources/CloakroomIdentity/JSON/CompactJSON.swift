@@ -1,7 +1,7 @@
 /// The bytes of a JSON document without the white space between its tokens. Everything else stays as it was written.
 enum CompactJSON {
-    /// - Returns: `nil` for a comma with nothing behind it, which Foundation's parser lets pass and others do not.
-    static func make(_ document: [UInt8]) -> [UInt8]? {
+    /// - Parameter document: A document that ``JSONValue/init(document:)`` accepts.
+    static func make(_ document: [UInt8]) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(document.count)
         var isInString = false
@@ -19,8 +19,6 @@ enum CompactJSON {
                 switch byte {
                 case 0x20, 0x09, 0x0a, 0x0d: continue
                 case UInt8(ascii: "\""): isInString = true
-                case UInt8(ascii: "}"), UInt8(ascii: "]"):
-                    guard result.last != UInt8(ascii: ",") else { return nil }
                 default: break
                 }
             }

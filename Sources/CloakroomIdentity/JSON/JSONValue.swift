@@ -1,51 +1,70 @@
-import FoundationEssentials
-
 /// Any JSON value (RFC 8259), for documents whose shape is configuration.
 ///
-/// Reading one reads everything in it, so a value that exists was valid from its first byte to its last.
-enum JSONValue: Equatable {
+/// A value exists only if the whole document was valid, from its first byte to its last.
+package enum JSONValue: Equatable, Sendable {
     case null
     case bool(Bool)
     case number(Double)
     case string(String)
     case array([JSONValue])
-    case object([String: JSONValue])
+    case object([JSONMemberName: JSONValue])
 
-    /// Reads a document.
-    /// - Returns: `nil` unless it is one JSON value in UTF-8.
-    init?(document: [UInt8]) {
-        // Foundation would also take UTF-16 and UTF-32, where every other byte of plain text is zero. JSON has no zeros.
-        guard !document.contains(0), CompactJSON.make(document) != nil else { return nil }
-        guard let value = try? JSONDecoder().decode(JSONValue.self, from: Data(document)) else { return nil }
+    /// Parses a document in one pass. The cost is linear in the number of bytes, whatever the bytes are.
+    /// - Returns: `nil` unless the document is one JSON value in UTF-8, nested at most ``JSONParser/maxDepth`` deep,
+    ///   whose objects have no member name twice.
+    package init?(document: [UInt8]) {
+        guard let value = JSONParser.parse(document) else { return nil }
         self = value
     }
 
     /// The value at a path of member names joined by dots; `nil` where there is none, or `null`.
-    subscript(path path: String) -> JSONValue? {
+    package subscript(path path: String) -> JSONValue? {
         var value = self
         for name in path.split(separator: ".", omittingEmptySubsequences: false) {
-            guard case .object(let members) = value, let member = members[String(name)] else { return nil }
+            guard case .object(let members) = value, let member = members[JSONMemberName(String(name))] else {
+                return nil
+            }
             value = member
         }
         return value == .null ? nil : value
     }
+
+    /// Whether any string of the document satisfies a predicate: values and member names, decoded, at every depth.
+    func containsString(where predicate: (String) -> Bool) -> Bool {
+        switch self {
+        case .null, .bool, .number: false
+        case .string(let text): predicate(text)
+        case .array(let items): items.contains { $0.containsString(where: predicate) }
+        case .object(let members):
+            members.contains { predicate($0.key.text) || $0.value.containsString(where: predicate) }
+        }
+    }
 }
 
-extension JSONValue: Decodable {
-    init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        if container.decodeNil() {
-            self = .null
-        } else if let value = try? container.decode(Bool.self) {
-            self = .bool(value)
-        } else if let value = try? container.decode(Double.self) {
-            self = .number(value)
-        } else if let value = try? container.decode(String.self) {
-            self = .string(value)
-        } else if let value = try? container.decode([JSONValue].self) {
-            self = .array(value)
-        } else {
-            self = .object(try container.decode([String: JSONValue].self))
+/// The name of a member, compared and hashed by its bytes.
+///
+/// `String` compares and hashes in a normalization form. That takes two names for one which other readers tell apart,
+/// and its cost is not linear in the length of a name of combining marks.
+package struct JSONMemberName: Hashable, Sendable, ExpressibleByStringLiteral {
+    /// The decoded name.
+    package let text: String
+
+    package init(_ text: String) {
+        self.text = text
+    }
+
+    package init(stringLiteral text: String) {
+        self.text = text
+    }
+
+    package static func == (left: Self, right: Self) -> Bool {
+        left.text.utf8.count == right.text.utf8.count && left.text.utf8.elementsEqual(right.text.utf8)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        let isHashed: Void? = text.utf8.withContiguousStorageIfAvailable {
+            hasher.combine(bytes: UnsafeRawBufferPointer($0))
         }
+        if isHashed == nil { for byte in text.utf8 { hasher.combine(byte) } }
     }
 }

@@ -56,7 +56,9 @@ private struct FlightCrew: Sendable {
         }
         span?.note(outcome: result.name, isError: result.isFailure)
         deal(with: result)
-        if case .renewed(let session) = result, let lease { await renewUser(session, under: lease) }
+        if case .renewed(let renewed) = result, let lease {
+            await renewUser(renewed, replacing: session.tokens, under: lease)
+        }
         if let lease { await store.release(lease, of: key) }
         if case .ended(_, let unused?) = result {
             await renewer.revoke(unused, of: key.id, traceparent: traceparent)
@@ -143,6 +145,9 @@ private struct FlightCrew: Sendable {
         case .rejected: land(.ended(.refreshRejected), .rejected)
         // It ended for a reason that has an event of its own.
         case .ended(let reason, _): land(.ended(reason), nil)
+        case .unavailable(.misconfigured(let reason)):
+            renewer.observer.accountEvent(.identityMisconfigured(reason, in: .renew), from: RequestOrigin())
+            land(.unavailable(status: 502, retryAfter: 1), .misconfigured)
         case .unavailable(.timedOut): land(.unavailable(status: 504, retryAfter: 1), .transient)
         case .unavailable: land(.unavailable(status: 502, retryAfter: 1), .transient)
         case .storeUnavailable:
@@ -157,17 +162,24 @@ private struct FlightCrew: Sendable {
         if let event { renewer.note(event, key.id, since: begunAt) }
         let now = renewer.clock()
         let (waiters, answer) = renewer.register.withLock {
-            $0.land(id, outcome, isTransient: event == .transient, isRenewed: event == .success, now: now)
+            $0.land(id, outcome, isTransient: event?.isTransient ?? false, isRenewed: event == .success, now: now)
         }
         for waiter in waiters { waiter.resume(returning: .landed(answer)) }
     }
 
     /// Fetches the user again with the new access token, and keeps what has changed. The lease is still held, so nobody
     /// renews meanwhile. Nothing depends on it: the next renewal tries again.
-    private func renewUser(_ session: Session, under lease: RenewalLease) async {
-        guard !isStopping,
-            let json = try? await renewer.client.user(session.tokens, traceparent: traceparent),
-            json != session.user.json
+    /// - Parameter previous: The tokens before, which may still be valid.
+    private func renewUser(
+        _ session: Session, replacing previous: SessionTokens, under lease: RenewalLease
+    ) async {
+        guard !isStopping else { return }
+        let fetched = try? await renewer.client.user(
+            session.tokens, replacing: previous, traceparent: traceparent)
+        // The data that is kept is from before these tokens. It goes to the client, so it must not contain them.
+        let kept = session.user.json
+        guard let json = fetched ?? (UserDocument.contains(session.tokens, in: kept) ? UserDocument.empty : nil),
+            json != kept
         else { return }
         _ = try? await store.save(
             SessionRenewal(userJSON: json), ticket: ticket, over: session, under: lease, now: now)
@@ -182,6 +194,7 @@ extension RenewalFlight.Result {
         case .coalesced: "coalesced"
         case .rejected: "rejected"
         case .ended: "session_ended"
+        case .unavailable(.misconfigured): "misconfigured"
         case .unavailable, .storeUnavailable: "transient"
         case .leaseTimeout: "lease_timeout"
         }

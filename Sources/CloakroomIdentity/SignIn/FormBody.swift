@@ -3,13 +3,14 @@ enum FormBody {
     /// Reads a form.
     /// - Returns: `nil` for an escape that is none, for what is not UTF-8, and for a name that stands there twice: which
     ///   of the two would be meant nobody knows.
-    static func read(_ body: [UInt8]) -> [String: String]? {
-        var fields: [String: String] = [:]
+    static func read(_ body: [UInt8]) -> [JSONMemberName: String]? {
+        // Names are compared by their bytes, see ``JSONMemberName``.
+        var fields: [JSONMemberName: String] = [:]
         for pair in body.split(separator: UInt8(ascii: "&")) {
             let halves = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
             guard let first = halves.first, let name = decode(first) else { return nil }
             guard let value = halves.count == 2 ? decode(halves[1]) : "" else { return nil }
-            guard fields.updateValue(value, forKey: name) == nil else { return nil }
+            guard fields.updateValue(value, forKey: JSONMemberName(name)) == nil else { return nil }
         }
         return fields
     }

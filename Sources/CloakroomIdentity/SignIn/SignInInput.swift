@@ -60,9 +60,10 @@ enum SignInInput {
         }
     }
 
-    /// The media type without its parameters (RFC 9110 §8.3.1).
+    /// The media type without its parameters (RFC 9110 §8.3.1); empty if it is longer than any that is taken.
     private static func mediaType(_ contentType: String) -> String {
         let type = contentType.utf8.prefix { $0 != UInt8(ascii: ";") }
+        guard type.count <= 64 else { return "" }
         return String(decoding: type.filter { $0 != 0x20 && $0 != 0x09 }, as: UTF8.self).lowercased()
     }
 }

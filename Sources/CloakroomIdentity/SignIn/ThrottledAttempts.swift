@@ -8,6 +8,8 @@ import CloakroomCore
 struct ThrottledAttempts: Sendable {
     let store: any ThrottleStore
     let key: KeyedHash
+    /// ``AccountsPlan/signInsPerAddress``.
+    let signInsPerAddress: Int
 
     /// What came of asking whether an attempt may go on.
     enum Admission: Sendable {
@@ -21,11 +23,14 @@ struct ThrottledAttempts: Sendable {
     func admit(
         _ account: AccountName, from address: String, now: Timestamp
     ) async throws(SessionStoreError) -> Admission {
-        let keys = SignInThrottle.keys(account: account, address: address, under: key)
+        var keys = SignInThrottle.keys(account: account, address: address, under: key)
+        if signInsPerAddress > 0 {
+            keys += SignInThrottle.attemptKeys(account: account, address: address, under: key)
+        }
         let states = try await store.throttleStates(keys, now: now)
-        let waits = zip(keys, states).compactMap { SignInThrottle.rule($0.scope).wait($1, now: now) }
+        var attempt = ThrottledAttempt(store: store, signInsPerAddress: signInsPerAddress)
+        let waits = zip(keys, states).compactMap { attempt.rule($0.scope).wait($1, now: now) }
         if let longest = waits.max() { return .throttled(longest) }
-        var attempt = ThrottledAttempt(store: store)
         for (key, state) in zip(keys, states) {
             do throws(SessionStoreError) {
                 guard let wait = try await attempt.count(key, over: state, now: now) else { continue }
@@ -50,15 +55,20 @@ struct ThrottledAttempt: Sendable {
         let key: ThrottleKey
         let before: ThrottleState?
         let after: ThrottleState
-
-        var rule: ThrottleRule { SignInThrottle.rule(key.scope) }
+        let rule: ThrottleRule
     }
 
     private let store: any ThrottleStore
+    private let signInsPerAddress: Int
     private var reservations: [Reservation] = []
 
-    init(store: any ThrottleStore) {
+    init(store: any ThrottleStore, signInsPerAddress: Int) {
         self.store = store
+        self.signInsPerAddress = signInsPerAddress
+    }
+
+    func rule(_ scope: ThrottleKey.Scope) -> ThrottleRule {
+        SignInThrottle.rule(scope, attemptsPerAddress: signInsPerAddress)
     }
 
     /// Counts it under one more name.
@@ -67,11 +77,12 @@ struct ThrottledAttempt: Sendable {
     mutating func count(
         _ key: ThrottleKey, over known: ThrottleState?, now: Timestamp
     ) async throws(SessionStoreError) -> Duration? {
-        let rule = SignInThrottle.rule(key.scope)
+        let rule = rule(key.scope)
         var state = known
         for _ in 0..<Self.tries {
             if let wait = rule.wait(state, now: now) { return wait }
-            let reservation = Reservation(key: key, before: state, after: rule.counting(state, now: now))
+            let reservation = Reservation(
+                key: key, before: state, after: rule.counting(state, now: now), rule: rule)
             let lifetime = rule.lifetime(of: reservation.after, now: now)
             let isCounted = try await store.replaceThrottleState(
                 key, state, with: reservation.after, lifetime: lifetime, now: now)
@@ -85,18 +96,19 @@ struct ThrottledAttempt: Sendable {
     }
 
     /// The credentials were right: what the account has failed from this address is forgotten, and elsewhere this attempt
-    /// alone is taken back. A store that fails now leaves too many counted, which costs no more than a wait.
+    /// alone is taken back. It stays counted among all attempts. A store that fails now leaves too many counted, which
+    /// costs no more than a wait.
     func succeeded(now: Timestamp) async {
         for reservation in reservations {
-            if reservation.key.scope == .accountAndAddress {
-                await replace(reservation, now: now) { _ in nil }
-            } else {
-                await takeBack(reservation, now: now)
+            switch reservation.key.scope {
+            case .accountAndAddress: await replace(reservation, now: now) { _ in nil }
+            case .address, .account: await takeBack(reservation, now: now)
+            case .attemptsOfAccount, .attempts: break
             }
         }
     }
 
-    /// Nobody has said whether the credentials were right.
+    /// The upstream could not be reached or failed (5xx), so the credentials were not checked.
     func takeBack(now: Timestamp) async {
         for reservation in reservations { await takeBack(reservation, now: now) }
     }

@@ -1,34 +1,64 @@
 import CloakroomCore
 import FoundationEssentials
 
-/// When an access token ends, as far as can be told.
+/// What a token answer says of the end of its access token.
 ///
-/// A lifetime that makes no sense is over already; it never means that the token is good for ever. Where nothing is said
-/// there is no time, and the token is used until the upstream refuses it.
-enum AccessTokenLifetime {
+/// A lifetime that makes no sense says nothing: the token is used until the upstream rejects it. It does not count as
+/// expired either, or each request would refresh the tokens.
+enum AccessTokenLifetime: Equatable {
+    /// The token ends at this time, which is in the future.
+    case ends(Timestamp)
+    /// The answer says nothing.
+    case unspecified
+    /// The answer says something that is no lifetime: no number, none above zero, or one beyond all calendars.
+    case invalid
+
     /// Whatever ends later than this is nonsense: the year 10000, in seconds since the epoch.
     private static let latest = 253_402_300_800.0
+    /// The longest text that is read as a number, in bytes.
+    private static let longestText = 32
 
-    /// Reads the lifetime in seconds that a token answer told (RFC 6749 §5.1).
-    static func end(ofSeconds value: JSONValue, now: Timestamp) -> Timestamp {
-        guard case .number(let seconds) = value else { return now }
-        return end(atSecond: Double(now.milliseconds) / 1_000 + seconds, now: now)
+    /// Reads the lifetime in seconds that a token answer told (RFC 6749 §5.1): a number, or a string that holds one.
+    init(seconds value: JSONValue, now: Timestamp) {
+        self.init(atSecond: Self.number(value).map { Double(now.milliseconds) / 1_000 + $0 }, now: now)
     }
 
     /// Reads `exp` of a JWT (RFC 7519 §4.1.4). Nothing is verified: the upstream does that whenever it gets the token.
-    /// - Returns: `nil` for what is no JWT, or one that tells no end.
-    static func end(ofJWT token: [UInt8], now: Timestamp) -> Timestamp? {
-        let parts = token.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard parts.count == 3, let payload = decodeBase64URL(parts[1]),
+    /// What is no JWT, or tells no end, is ``unspecified``.
+    init(jwt token: [UInt8], now: Timestamp) {
+        let parts = token.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
+        guard parts.count == 3, let payload = Self.decodeBase64URL(parts[1]),
             case .object(let claims) = JSONValue(document: payload), let exp = claims["exp"], exp != .null
-        else { return nil }
-        guard case .number(let second) = exp else { return now }
-        return end(atSecond: second, now: now)
+        else {
+            self = .unspecified
+            return
+        }
+        self.init(atSecond: Self.number(exp), now: now)
     }
 
-    private static func end(atSecond second: Double, now: Timestamp) -> Timestamp {
-        guard second.isFinite, second > 0, second < latest else { return now }
-        return max(now, Timestamp(milliseconds: Int64(second * 1_000)))
+    private init(atSecond second: Double?, now: Timestamp) {
+        guard let second, second.isFinite, second > 0, second < Self.latest else {
+            self = .invalid
+            return
+        }
+        let end = Timestamp(milliseconds: Int64(second * 1_000))
+        self = end > now ? .ends(end) : .invalid
+    }
+
+    /// The end; `nil` where nothing is known of it.
+    var end: Timestamp? {
+        if case .ends(let end) = self { end } else { nil }
+    }
+
+    private static func number(_ value: JSONValue) -> Double? {
+        switch value {
+        case .number(let number): return number
+        case .string(let text):
+            guard text.utf8.count <= longestText, case .number(let number) = JSONValue(document: Array(text.utf8))
+            else { return nil }
+            return number
+        case .null, .bool, .array, .object: return nil
+        }
     }
 
     /// Base64url without padding (RFC 7515 §2), which Foundation knows with padding and another alphabet.

@@ -20,6 +20,8 @@ struct IdentityCall: Sendable {
     let traceparent: String?
     /// Whether it does no harm when it comes twice. A call that spends something does.
     var isRepeatable = true
+    /// Whether the body of a 4xx response is read: it may hold an OAuth error code.
+    var readsErrors = false
 
     func request(to target: IdentityTarget) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: target.url(plan.path))

@@ -11,7 +11,8 @@ import NIOSSL
 /// What went wrong below is dropped here: errors of HTTP libraries may hold the values of header fields, and nothing that
 /// was made from a password or a token may travel on.
 struct IdentityTransport: Sendable {
-    /// An answer with a status and, for 2xx, its whole body.
+    /// An answer with a status and, for 2xx, its whole body; for 4xx the body too, where the call reads errors and it
+    /// came whole.
     struct Answer: Sendable {
         var status: Int
         var body: [UInt8]
@@ -20,7 +21,11 @@ struct IdentityTransport: Sendable {
     }
 
     /// The largest body that is read, in bytes.
+    ///
+    /// It also bounds what decoding adds to the call's time: ``JSONParser`` is linear, so a few milliseconds at most.
     static let bodyLimit = 65_536
+    /// The largest body of an error that is read, in bytes.
+    private static let errorBodyLimit = 8_192
 
     let targets: [IdentityTarget]
     let spans: ChildSpans
@@ -84,7 +89,8 @@ struct IdentityTransport: Sendable {
         var request = call.request(to: target)
         span?.inject(into: &request.headers)
         do {
-            let answer = try await sendOnce(request, with: target.client(for: call), timeout: timeout)
+            let answer = try await sendOnce(
+                request, with: target.client(for: call), timeout: timeout, readsErrors: call.readsErrors)
             span?.end(status: answer.status)
             return answer
         } catch {
@@ -123,14 +129,33 @@ struct IdentityTransport: Sendable {
     }
 
     private func sendOnce(
-        _ request: HTTPClientRequest, with client: HTTPClient, timeout: Duration
+        _ request: HTTPClientRequest, with client: HTTPClient, timeout: Duration, readsErrors: Bool
     ) async throws -> Answer {
         let response = try await client.execute(request, timeout: TimeAmount(timeout))
         let status = Int(response.status.code)
-        // The body of a failure may be anything and is not looked at.
-        guard (200...299).contains(status) else { return Answer(status: status, body: []) }
+        guard (200...299).contains(status) else {
+            let isRead = readsErrors && (400...499).contains(status)
+            return Answer(status: status, body: isRead ? await Self.errorBody(response, within: timeout / 4) : [])
+        }
         let body = try await response.body.collect(upTo: Self.bodyLimit)
         return Answer(status: status, body: Array(body.readableBytesView))
+    }
+
+    /// The body of a failure may be anything. The status is known without it, so one that is too large, breaks off or
+    /// does not end in time counts as empty and is no failure of its own.
+    private static func errorBody(_ response: HTTPClientResponse, within time: Duration) async -> [UInt8] {
+        await withTaskGroup(of: [UInt8].self) { group in
+            group.addTask {
+                let body = try? await response.body.collect(upTo: errorBodyLimit)
+                return body.map { Array($0.readableBytesView) } ?? []
+            }
+            group.addTask {
+                try? await Task.sleep(for: time)
+                return []
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? []
+        }
     }
 }
 

@@ -7,9 +7,12 @@ enum TokenAnswer {
     /// What stands before an access token in `Authorization` (RFC 6750 §2.1).
     static let bearerPrefix = Array("Bearer ".utf8)
 
+    /// - Parameter onInvalidLifetime: Is called if the answer has a lifetime that makes no sense.
     /// - Returns: `nil` for an answer that makes no sense: not JSON, no access token, or a token that could not be put into
     ///   a header field. A missing refresh token is the older dialect, and fine.
-    static func read(_ body: [UInt8], plan: TokenCallPlan, now: Timestamp) -> SessionTokens? {
+    static func read(
+        _ body: [UInt8], plan: TokenCallPlan, now: Timestamp, onInvalidLifetime: () -> Void = {}
+    ) -> SessionTokens? {
         guard let document = JSONValue(document: body),
             let accessToken = document[path: plan.accessToken].flatMap(token)
         else { return nil }
@@ -23,18 +26,20 @@ enum TokenAnswer {
         authorization.reserveCapacity(bearerPrefix.count + accessToken.count)
         authorization += bearerPrefix
         authorization += accessToken
+        let lifetime = lifetime(of: accessToken, document: document, plan: plan, now: now)
+        if lifetime == .invalid { onInvalidLifetime() }
         return SessionTokens(
             authorization: Secret(bytes: authorization), refreshToken: refreshToken.map(Secret.init(bytes:)),
-            accessExpiresAt: end(of: accessToken, document: document, plan: plan, now: now), obtainedAt: now)
+            accessExpiresAt: lifetime.end, obtainedAt: now)
     }
 
-    private static func end(
+    private static func lifetime(
         of accessToken: [UInt8], document: JSONValue, plan: TokenCallPlan, now: Timestamp
-    ) -> Timestamp? {
+    ) -> AccessTokenLifetime {
         if let path = plan.expiresIn, let value = document[path: path] {
-            return AccessTokenLifetime.end(ofSeconds: value, now: now)
+            return AccessTokenLifetime(seconds: value, now: now)
         }
-        return AccessTokenLifetime.end(ofJWT: accessToken, now: now)
+        return AccessTokenLifetime(jwt: accessToken, now: now)
     }
 
     /// Visible ASCII only: anything else could end the field that the token is put into.

@@ -2,6 +2,7 @@ import AsyncHTTPClient
 public import CloakroomCore
 public import NIOCore
 public import NIOSSL
+import Synchronization
 public import Tracing
 
 /// Deals in tokens with one upstream over HTTP/1.1.
@@ -17,6 +18,8 @@ public final class UpstreamTokenClient: TokenClient {
     private let upstream: UpstreamPlan
     private let timeout: Duration
     private let transport: IdentityTransport
+    private let onInvalidLifetime: (@Sendable () -> Void)?
+    private let hasInvalidLifetime = Atomic(false)
 
     /// Makes a client; ``shutdown()`` ends it.
     /// - Parameters:
@@ -25,9 +28,12 @@ public final class UpstreamTokenClient: TokenClient {
     ///   - tls: Trust roots and certificate for `https` targets: what ``UpstreamPlan/tls`` says, read from its files.
     ///   - tracer: Makes a span for each call that is made for a sampled request: below ``ServiceContext/current``, and
     ///     its context goes to the upstream instead of the one that is given with the call.
+    ///   - onInvalidLifetime: Is called once, the first time that the upstream reports a token lifetime that makes no
+    ///     sense. Must not wait.
     public init(
         _ upstream: UpstreamPlan, timeouts: TimeoutsPlan, eventLoopGroup: any EventLoopGroup,
-        tls: TLSConfiguration = .makeClientConfiguration(), tracer: (any Tracer)? = nil
+        tls: TLSConfiguration = .makeClientConfiguration(), tracer: (any Tracer)? = nil,
+        onInvalidLifetime: (@Sendable () -> Void)? = nil
     ) {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         // Its spans would record whole URLs and carry a second trace context.
@@ -40,6 +46,7 @@ public final class UpstreamTokenClient: TokenClient {
         // A target that refuses connections is not asked again and again until the time is over: the next one is.
         configuration.connectionPool.retryConnectionEstablishment = false
         self.upstream = upstream
+        self.onInvalidLifetime = onInvalidLifetime
         timeout = timeouts.identity
         let targets = upstream.targets.map {
             IdentityTarget($0, tls: upstream.tls, configuration: configuration, eventLoopGroup: eventLoopGroup)
@@ -65,13 +72,9 @@ public final class UpstreamTokenClient: TokenClient {
             throw TokenClientError(.invalidResponse, in: .signIn)
         }
         let answer = try await send(plan, credential, traceparent: traceparent, timeout: timeout, call: .signIn)
-        // Only 401 is about the credentials. 403 is about our API key and 400 about our dialect:
-        // telling people that their password is wrong would be a lie.
-        guard answer.status != 401 else { throw TokenClientError(.rejected, in: .signIn) }
-        try check(answer, call: .signIn)
-        guard let tokens = TokenAnswer.read(answer.body, plan: plan, now: now) else {
-            throw TokenClientError(.invalidResponse, in: .signIn)
-        }
+        try check(answer, rejected: plan.rejectedStatuses ?? RefusedCall.signInStatuses, call: .signIn)
+        guard let tokens = TokenAnswer.read(answer.body, plan: plan, now: now, onInvalidLifetime: noteInvalidLifetime)
+        else { throw TokenClientError(.invalidResponse, in: .signIn) }
         let document = try await firstUser(credentials, tokens: tokens, traceparent: traceparent)
         let account = AccountName(email: credentials.email)
         return SignedIn(tokens: tokens, user: UserProfile(json: document, account: account))
@@ -79,7 +82,8 @@ public final class UpstreamTokenClient: TokenClient {
 
     /// Exchanges a refresh token for new tokens. The call is sent once at most, on a connection of its own: the refresh
     /// token may be spent by it, and an upstream that sees a spent one again takes it for stolen.
-    /// - Throws: ``TokenClientError``; of kind `rejected` only where the upstream answered 400 (RFC 6749 §5.2) or 401.
+    /// - Throws: ``TokenClientError``; of kind `rejected` only where the upstream answered with the OAuth code
+    ///   `invalid_grant` (RFC 6749 §5.2), or without such a code and with a status that the plan lists, by default 401.
     ///   Where there is nothing to renew with it is `invalidResponse`, which ends no session.
     public func renew(
         _ tokens: SessionTokens, traceparent: String?, now: Timestamp
@@ -90,11 +94,10 @@ public final class UpstreamTokenClient: TokenClient {
             throw TokenClientError(.invalidResponse, in: .renew)
         }
         let answer = try await send(plan, credential, traceparent: traceparent, timeout: timeout, call: .renew)
-        guard answer.status != 400, answer.status != 401 else { throw TokenClientError(.rejected, in: .renew) }
-        try check(answer, call: .renew)
-        guard var renewed = TokenAnswer.read(answer.body, plan: plan, now: now) else {
-            throw TokenClientError(.invalidResponse, in: .renew)
-        }
+        try check(answer, rejected: plan.rejectedStatuses ?? RefusedCall.refreshStatuses, call: .renew)
+        guard
+            var renewed = TokenAnswer.read(answer.body, plan: plan, now: now, onInvalidLifetime: noteInvalidLifetime)
+        else { throw TokenClientError(.invalidResponse, in: .renew) }
         renewed.refreshToken = renewed.refreshToken ?? refreshToken
         return renewed
     }
@@ -102,8 +105,11 @@ public final class UpstreamTokenClient: TokenClient {
     /// Fetches the user's data, within three seconds or the plan's time if that is less.
     /// - Returns: A JSON object; `nil` where the upstream has no such call.
     /// - Throws: ``TokenClientError``; a refusal of the access token is `invalidResponse`.
-    public func user(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) -> [UInt8]? {
-        try await user(tokens, traceparent: traceparent, timeout: min(timeout, Self.userTimeout))
+    public func user(
+        _ tokens: SessionTokens, replacing previous: SessionTokens?, traceparent: String?
+    ) async throws(TokenClientError) -> [UInt8]? {
+        try await user(
+            tokens, replacing: previous, traceparent: traceparent, timeout: min(timeout, Self.userTimeout))
     }
 
     /// Makes the tokens void by their refresh token, within two seconds or the plan's time if that is less.
@@ -116,7 +122,11 @@ public final class UpstreamTokenClient: TokenClient {
             plan, credential, traceparent: traceparent, timeout: min(timeout, Self.revokeTimeout), call: .revoke)
         // A token that the upstream does not take any more is void, which is all that was asked for.
         guard answer.status != 401 else { return }
-        try check(answer, call: .revoke)
+        try check(answer, rejected: [], call: .revoke)
+    }
+
+    private func noteInvalidLifetime() {
+        if !hasInvalidLifetime.exchange(true, ordering: .relaxed) { onInvalidLifetime?() }
     }
 
     /// Fetches the user with tokens that nobody knows of yet, and makes them void again if that comes to nothing.
@@ -124,27 +134,31 @@ public final class UpstreamTokenClient: TokenClient {
         _ credentials: Credentials, tokens: SessionTokens, traceparent: String?
     ) async throws(TokenClientError) -> [UInt8] {
         do throws(TokenClientError) {
-            if let document = try await user(tokens, traceparent: traceparent, timeout: timeout) { return document }
+            let answered = try await user(tokens, replacing: nil, traceparent: traceparent, timeout: timeout)
+            if let answered { return answered }
             guard let document = UserDocument.made(from: credentials) else {
                 throw TokenClientError(.invalidResponse, in: .user)
             }
             return document
         } catch {
             // An upstream that is not there now will not take this call either; one that talks nonsense may.
-            if error.kind == .invalidResponse { try? await revoke(tokens, traceparent: traceparent) }
+            if error.kind != .unreachable, error.kind != .timedOut {
+                try? await revoke(tokens, traceparent: traceparent)
+            }
             throw error
         }
     }
 
     private func user(
-        _ tokens: SessionTokens, traceparent: String?, timeout: Duration
+        _ tokens: SessionTokens, replacing previous: SessionTokens?, traceparent: String?, timeout: Duration
     ) async throws(TokenClientError) -> [UInt8]? {
         guard let plan = upstream.user else { return nil }
         let answer = try await send(
             plan, .authorization(tokens.authorization), traceparent: traceparent, timeout: timeout, call: .user)
-        // A 401 here too: the token is from a moment ago, so the upstream contradicts itself.
-        try check(answer, call: .user)
-        guard let document = UserDocument.read(answer.body, tokens: tokens) else {
+        // The token is from a moment ago: an upstream that rejects it contradicts itself.
+        guard answer.status != 401 else { throw TokenClientError(.invalidResponse, in: .user) }
+        try check(answer, rejected: [], call: .user)
+        guard let document = UserDocument.read(answer.body, excluding: [tokens] + (previous.map { [$0] } ?? [])) else {
             throw TokenClientError(.invalidResponse, in: .user)
         }
         return document
@@ -156,7 +170,7 @@ public final class UpstreamTokenClient: TokenClient {
     ) async throws(TokenClientError) -> IdentityTransport.Answer {
         let identityCall = IdentityCall(
             plan: plan, credential: credential, apiToken: upstream.apiToken, traceparent: traceparent,
-            isRepeatable: call != .renew)
+            isRepeatable: call != .renew, readsErrors: call == .signIn || call == .renew)
         do {
             return try await transport.send(identityCall, timeout: timeout)
         } catch {
@@ -164,10 +178,12 @@ public final class UpstreamTokenClient: TokenClient {
         }
     }
 
-    /// An upstream that says it cannot at the moment is as good as not there.
-    private func check(_ answer: IdentityTransport.Answer, call: TokenClientError.Call) throws(TokenClientError) {
+    /// - Parameter rejected: The statuses that reject the credential.
+    private func check(
+        _ answer: IdentityTransport.Answer, rejected: Set<Int>, call: TokenClientError.Call
+    ) throws(TokenClientError) {
         guard !answer.isSuccess else { return }
-        let isBusy = answer.status >= 500 || answer.status == 429
-        throw TokenClientError(isBusy ? .unreachable : .invalidResponse, in: call)
+        throw TokenClientError(
+            RefusedCall.kind(status: answer.status, body: answer.body, rejected: rejected), in: call)
     }
 }

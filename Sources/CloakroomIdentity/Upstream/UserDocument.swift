@@ -7,21 +7,41 @@ import FoundationEssentials
 enum UserDocument {
     /// The largest document that is kept, in bytes, once it is compact.
     static let limit = 16_384
+    /// The document of a user of whom nothing may be shown.
+    static let empty = Array("{}".utf8)
     /// Shorter tokens are not looked for: they might stand in a document by chance.
     private static let shortestTokenLookedFor = 16
 
     /// Reads what an upstream answered.
-    /// - Returns: `nil` unless it is a JSON object within ``limit`` that has none of the tokens in it: the document goes to
-    ///   the client, and tokens do not.
-    static func read(_ body: [UInt8], tokens: SessionTokens) -> [UInt8]? {
-        guard case .object = JSONValue(document: body), let document = CompactJSON.make(body),
-            document.count <= limit, document.first == UInt8(ascii: "{")
-        else { return nil }
-        let accessToken = tokens.authorization.bytes.dropFirst(TokenAnswer.bearerPrefix.count)
-        let secrets = [accessToken, tokens.refreshToken?.bytes[...]].compactMap { $0 }
-        guard secrets.allSatisfy({ $0.count < shortestTokenLookedFor || !document.contains($0) }) else { return nil }
+    /// - Parameter tokens: All tokens that must not reach the client: those of the call that gave them, and those that
+    ///   they replace, which may still be valid.
+    /// - Returns: `nil` unless it is a JSON object within ``limit`` that contains none of the tokens: the document goes
+    ///   to the client, and tokens do not.
+    static func read(_ body: [UInt8], excluding tokens: [SessionTokens]) -> [UInt8]? {
+        guard let value = JSONValue(document: body), case .object = value else { return nil }
+        let document = CompactJSON.make(body)
+        guard document.count <= limit, !contains(tokens, in: value, document) else { return nil }
         // A copy of the exact size: it is kept as long as the session.
         return document.withUnsafeBufferPointer(Array.init)
+    }
+
+    /// Whether a document that is kept already contains one of some tokens.
+    static func contains(_ tokens: SessionTokens, in document: [UInt8]) -> Bool {
+        guard let value = JSONValue(document: document) else { return true }
+        return contains([tokens], in: value, document)
+    }
+
+    /// Strings are compared decoded, for an escape (`\/`, `\u0061`) would hide a token from a comparison of bytes;
+    /// member names as well as values. The bytes are compared too: a token of digits may be a number.
+    private static func contains(_ tokens: [SessionTokens], in value: JSONValue, _ document: [UInt8]) -> Bool {
+        let secrets = tokens.flatMap { tokens in
+            [Array(tokens.authorization.bytes.dropFirst(TokenAnswer.bearerPrefix.count)), tokens.refreshToken?.bytes]
+        }
+        let patterns = Set(secrets.compactMap { $0 }).filter { $0.count >= shortestTokenLookedFor }
+            .map(BytePattern.init)
+        return patterns.contains { pattern in
+            pattern.occurs(in: document) || value.containsString { pattern.occurs(in: $0.utf8) }
+        }
     }
 
     /// What is known of a user whose upstream tells nothing: the address that they signed in with.

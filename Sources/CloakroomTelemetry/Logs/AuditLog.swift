@@ -13,6 +13,7 @@ public struct AuditLog: Sendable {
 
     private let logger: Logger
     private let failures = ThinnedLines(interval: .seconds(10))
+    private let misconfigurations = ThinnedLines(interval: .seconds(10))
 
     /// - Parameter logger: its handler decides where the lines go. They are written at level `notice`, failures that pass
     ///   at `warning`, a configuration that cannot be put to use at `error`.
@@ -75,6 +76,28 @@ public struct AuditLog: Sendable {
                 "event": "refresh_failed", "outcome": "\(result.rawValue)", "session": "\(session)",
                 "unlogged": "\(unlogged)",
             ], origin, level: .warning)
+    }
+
+    /// An identity call was refused because the gateway's configuration does not fit the upstream. It fails for
+    /// everybody, so there is at most one line in 10 s, with the number of those that were left out.
+    /// - Parameter now: What the wall clock says.
+    public func identityMisconfigured(
+        _ reason: IdentityMisconfiguration, call: TokenClientError.Call, origin: RequestOrigin, now: Timestamp
+    ) {
+        guard let unlogged = misconfigurations.admit(at: now) else { return }
+        write(
+            "identity call refused by the upstream",
+            [
+                "event": "identity_misconfigured", "call": "\(call.rawValue)", "reason": "\(reason.rawValue)",
+                "hint": "\(reason.hint)", "unlogged": "\(unlogged)",
+            ], origin, level: .error)
+    }
+
+    /// An upstream reported a token lifetime that makes no sense; such tokens are used until the upstream rejects them.
+    public func tokenLifetimeInvalid(upstream: String) {
+        logger.warning(
+            "token lifetime not usable, treated as unknown",
+            metadata: ["event": "token_lifetime_invalid", "upstream": "\(upstream)"])
     }
 
     /// What the store keeps under a session's name cannot be read: it was damaged, or sealed under a secret that is not

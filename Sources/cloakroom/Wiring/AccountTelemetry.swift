@@ -28,8 +28,11 @@ struct AccountTelemetry: AccountObserver {
             switch result {
             case .success, .coalesced: break
             case .rejected: audit.refreshRejected(session, origin: origin)
-            case .transient, .leaseTimeout: audit.refreshFailed(result, session, origin: origin, now: .now)
+            case .transient, .leaseTimeout, .misconfigured:
+                audit.refreshFailed(result, session, origin: origin, now: .now)
             }
+        case .identityMisconfigured(let reason, let call):
+            audit.identityMisconfigured(reason, call: call, origin: origin, now: .now)
         }
     }
 

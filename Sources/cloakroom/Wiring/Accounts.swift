@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomIdentity
 import CloakroomProxy
+import CloakroomTelemetry
 import NIOCore
 import NIOPosix
 import ServiceLifecycle
@@ -33,7 +34,8 @@ struct Accounts: Sendable {
         }
         let client = UpstreamTokenClient(
             upstream, timeouts: plan.timeouts, eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-            tls: try UpstreamTLS.configuration(upstream.tls), tracer: tracer)
+            tls: try UpstreamTLS.configuration(upstream.tls), tracer: tracer,
+            onInvalidLifetime: { [name = upstream.name] in observer.audit.tokenLifetimeInvalid(upstream: name) })
         let sessionRenewer = SessionRenewer(
             store: sessions.store, client: client, observer: observer, canRenew: client.canRenew,
             limits: RenewalLimits(plan.timeouts), clock: { .now }, flightClock: { flightClock.now },

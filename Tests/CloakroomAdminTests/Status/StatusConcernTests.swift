@@ -65,6 +65,19 @@ struct StatusConcernTests {
         #expect(made.document([failing]).concerns.map(\.kind) == [.notReady])
     }
 
+    @Test("Sign-ins and refreshes are when the upstream refuses the gateway's own requests")
+    func misconfigured() {
+        for (counter, histogram) in [
+            ("cloakroom_sign_ins_total", "cloakroom_sign_in_duration_seconds"),
+            ("cloakroom_token_refreshes_total", "cloakroom_token_refresh_duration_seconds"),
+        ] {
+            made.registry.histogram(histogram, help: histogram, labels: [("outcome", "misconfigured")])
+                .record(nanoseconds: 1)
+            made.count(counter, [("outcome", "misconfigured")], 1)
+        }
+        #expect(made.document().concerns.map(\.kind) == [.signIns, .refreshes])
+    }
+
     @Test("Sign-ins, refreshes and telemetry are when they fail through no fault of the user's, and waiting is")
     func outcomes() {
         for (name, outcome) in [

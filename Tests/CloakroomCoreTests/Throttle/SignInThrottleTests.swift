@@ -23,6 +23,27 @@ struct SignInThrottleTests {
         #expect(keys(email, "192.0.2.1") == keys("j\u{f3}@example.com", "192.0.2.1"))
     }
 
+    @Test("are apart from the names that all attempts are counted by, which are two")
+    func attempts() {
+        func attempts(_ email: String, _ address: String) -> [ThrottleKey] {
+            SignInThrottle.attemptKeys(account: AccountName(email: email), address: address, under: key)
+        }
+        let keys = attempts("jo@example.com", "192.0.2.1")
+        #expect(keys.map(\.scope) == [.attemptsOfAccount, .attempts])
+        #expect(Set((keys + self.keys("jo@example.com", "192.0.2.1")).map(\.hash)).count == 5)
+        #expect(attempts("JO@example.com", "192.0.2.1") == keys)
+        #expect(attempts("jo@example.com", "192.0.2.2").allSatisfy { !keys.contains($0) })
+        #expect(attempts("al@example.com", "192.0.2.1")[1] == keys[1])
+    }
+
+    @Test("Rule 32: all attempts are bounded to 20 of an account and 100 of an address, or as the plan says")
+    func attemptRules() {
+        #expect(SignInThrottle.rule(.attemptsOfAccount).limit == 20)
+        #expect(SignInThrottle.rule(.attempts).limit == 100)
+        #expect(SignInThrottle.rule(.attempts, attemptsPerAddress: 7).limit == 7)
+        #expect(SignInThrottle.rule(.attempts, attemptsPerAddress: 0).limit == 1)
+    }
+
     @Test("share what they have in common and nothing else")
     func parts() {
         let one = keys("jo@example.com", "192.0.2.1")

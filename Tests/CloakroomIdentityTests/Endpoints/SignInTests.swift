@@ -79,7 +79,10 @@ struct SignInTests {
 
     @Test(
         "leaves the presented session as it was when it fails",
-        arguments: [TokenClientError.Kind.rejected, .unreachable, .timedOut, .invalidResponse])
+        arguments: [
+            TokenClientError.Kind.rejected, .unreachable, .timedOut, .invalidResponse, .busy,
+            .misconfigured(.invalidClient),
+        ])
     func failureKeepsSession(kind: TokenClientError.Kind) async throws {
         let subject = EndpointsUnderTest()
         let old = try await subject.ticket()
@@ -109,13 +112,39 @@ struct SignInTests {
         "answers what an upstream's failure means",
         arguments: [
             (.unreachable, 502, .unreachable), (.timedOut, 504, .unreachable),
-            (.invalidResponse, 502, .invalidResponse),
+            (.invalidResponse, 502, .invalidResponse), (.busy, 502, .unreachable),
         ] as [(TokenClientError.Kind, Int, ProblemCode)])
     func upstreamFailures(kind: TokenClientError.Kind, status: Int, code: ProblemCode) async {
         let subject = EndpointsUnderTest()
         subject.client.answer(.failure(TokenClientError(kind, in: .user)))
         #expect(await subject.signIn().problem == Problem(code, status: status))
         #expect(subject.observer.all == [.signIn(outcome: .upstreamError, accountHash: accountHash, duration: .zero)])
+    }
+
+    @Test(
+        "says that the configuration is wrong, to the client and to the operator, and never that the password is",
+        arguments: IdentityMisconfiguration.allCases)
+    func misconfigured(reason: IdentityMisconfiguration) async {
+        let subject = EndpointsUnderTest()
+        subject.client.answer(.failure(TokenClientError(.misconfigured(reason), in: .signIn)))
+        #expect(await subject.signIn().problem == Problem(.identityMisconfigured, status: 502))
+        #expect(
+            subject.observer.all == [
+                .identityMisconfigured(reason, in: .signIn),
+                .signIn(outcome: .misconfigured, accountHash: accountHash, duration: .zero),
+            ])
+    }
+
+    @Test("Rule 31: refuses a body of nested brackets at once, and the next ones too")
+    func nestedBody() async {
+        let subject = EndpointsUnderTest()
+        let body = String(repeating: "[", count: 512) + String(repeating: "]", count: 512)
+        let time = await ContinuousClock().measure {
+            for _ in 0..<40 { #expect(await subject.signIn(body).problem == Problem(.badRequest)) }
+        }
+        // A parser that tries each type at each level needs more than a second for one of them.
+        #expect(time < .seconds(2))
+        #expect(subject.journal.all.isEmpty)
     }
 
     @Test("uses the plan's sentences")

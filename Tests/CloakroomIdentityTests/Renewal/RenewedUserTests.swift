@@ -50,6 +50,34 @@ struct RenewedUserTests {
         #expect(test.results == [.success, .success])
     }
 
+    @Test("Rule 39: is fetched with the tokens before in mind")
+    func previousTokens() async throws {
+        let (ticket, session) = try await test.session()
+        _ = await test.renew(session, ticket)
+        await test.settle()
+        #expect(test.client.replaced == [session.tokens.refreshToken])
+    }
+
+    @Test("Rule 39: is emptied where the new tokens are in the data that is kept, and there is no other")
+    func keptData() async throws {
+        for answer in [.success(nil), .failure(TokenClientError(.invalidResponse, in: .user))]
+            as [Result<[UInt8]?, TokenClientError>]
+        {
+            let test = RenewerUnderTest()
+            let tokens = SessionTokens(
+                authorization: Secret("Bearer canary-before"), refreshToken: Secret("canary-refresh"),
+                accessExpiresAt: test.time.now, obtainedAt: test.time.now - .seconds(300))
+            let user = UserProfile(
+                json: Array(#"{"next":["canary\u002drenewed-1"]}"#.utf8), account: AccountName(email: "jo@example.com"))
+            let (ticket, session) = try await test.store.create(
+                NewSession(user: user, tokens: tokens), now: test.time.now)
+            test.client.answerUser(answer)
+            _ = await test.renew(session, ticket)
+            await test.settle()
+            #expect(test.kept(ticket)?.user.json == Array("{}".utf8))
+        }
+    }
+
     @Test("is kept while the lease is still held")
     func underTheLease() async throws {
         let (ticket, session) = try await test.session()

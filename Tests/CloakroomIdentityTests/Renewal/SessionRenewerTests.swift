@@ -66,7 +66,7 @@ struct SessionRenewerTests {
 
     @Test(
         "ends no session when the upstream cannot renew now",
-        arguments: [(.unreachable, 502), (.invalidResponse, 502), (.timedOut, 504)]
+        arguments: [(.unreachable, 502), (.invalidResponse, 502), (.busy, 502), (.timedOut, 504)]
             as [(TokenClientError.Kind, Int)])
     func transient(kind: TokenClientError.Kind, status: Int) async throws {
         let (ticket, session) = try await test.session()
@@ -83,6 +83,26 @@ struct SessionRenewerTests {
         test.time.advance(by: .seconds(1))
         #expect(await test.renew(session, ticket).session != nil)
         #expect(test.client.renewed.count == 2)
+    }
+
+    @Test(
+        "Rule 36: ends no session when the gateway's own request is refused: kept, retried later, counted and logged",
+        arguments: IdentityMisconfiguration.allCases)
+    func misconfigured(reason: IdentityMisconfiguration) async throws {
+        let (ticket, session) = try await test.session()
+        for seconds in [1, 2, 4] {
+            test.client.fail(.misconfigured(reason))
+            #expect(await test.renew(session, ticket).unavailable == [502, seconds])
+            await test.settle()
+            // Until then nothing is asked of the upstream.
+            #expect(await test.renew(session, ticket).unavailable == [502, seconds])
+            test.time.advance(by: .seconds(seconds))
+        }
+        #expect(test.client.renewed.count == 3)
+        #expect(test.kept(ticket)?.authorization == session.authorization)
+        #expect(test.results == [.misconfigured, .misconfigured, .misconfigured])
+        #expect(test.observer.all.count { $0 == .identityMisconfigured(reason, in: .renew) } == 3)
+        #expect(await test.renew(session, ticket).session != nil)
     }
 
     @Test("rests longer after each failure in a row, and tells for how long")
@@ -167,6 +187,25 @@ struct SessionRenewerTests {
         test.time.advance(by: .seconds(5))
         let third = await test.renew(first, ticket, cause: .refusal).session
         #expect(third?.authorization == Secret("Bearer canary-renewed-2"))
+    }
+
+    @Test("is done again soon after a refusal where the fresh token has ended meanwhile, however short its life")
+    func shortLives() async throws {
+        let (ticket, first) = try await test.session()
+        var session = first
+        test.client.giveLife(.seconds(1))
+        for number in 1...4 {
+            session = try #require(await test.renew(session, ticket, cause: .refusal).session)
+            await test.settle()
+            #expect(session.authorization == Secret("Bearer canary-renewed-\(number)"))
+            // Not for reasons of time, and not before its end.
+            #expect(session.renewal.need(at: test.time.now) == .none)
+            #expect(!test.renewer.mayHelp(session))
+            let same = await test.renew(session, ticket, cause: .refusal).session
+            #expect(same === session)
+            test.time.advance(by: .seconds(1))
+            #expect(session.renewal.need(at: test.time.now) == .none)
+        }
     }
 
     @Test("is done for a refusal soon after one for age")

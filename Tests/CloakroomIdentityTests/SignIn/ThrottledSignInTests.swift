@@ -7,8 +7,10 @@ struct ThrottledSignInTests {
     private let now = EndpointsUnderTest.now
     private let accountHash = AccountName(email: "jo@example.com").hash(under: Upstreams.accountKey)
 
-    private func subject(_ kind: TokenClientError.Kind? = .rejected, isThrottled: Bool = true) -> EndpointsUnderTest {
-        let subject = EndpointsUnderTest(isThrottled: isThrottled)
+    private func subject(
+        _ kind: TokenClientError.Kind? = .rejected, isThrottled: Bool = true, signInsPerAddress: Int = 100
+    ) -> EndpointsUnderTest {
+        let subject = EndpointsUnderTest(isThrottled: isThrottled, signInsPerAddress: signInsPerAddress)
         if let kind { subject.client.answer(.failure(TokenClientError(kind, in: .signIn))) }
         return subject
     }
@@ -100,16 +102,75 @@ struct ThrottledSignInTests {
         #expect(await subject.signIn().status == 429)
     }
 
-    @Test("Signing in all day makes nobody wait")
+    @Test("Signing in all day makes nobody wait where it is not more than 20 times in ten minutes")
     func successes() async {
         let subject = subject(nil)
-        for _ in 0..<500 { #expect(await subject.signIn().status == 200) }
+        for number in 0..<500 {
+            #expect(await subject.signIn(at: now + .seconds(30 * (Int64(number) + 1))).status == 200)
+        }
+        #expect(subject.store.throttleStates.keys.allSatisfy { [.attempts, .attemptsOfAccount].contains($0.scope) })
+    }
+
+    @Test("Rule 32: signing in with the right password is bounded for an account from one address")
+    func successesOfAccount() async {
+        let subject = subject(nil)
+        for _ in 0..<20 { #expect(await subject.signIn().status == 200) }
+        #expect(await subject.signIn(at: now + .seconds(60)).problem == Problem(.throttled, retryAfter: 540))
+        #expect(attempts(subject) == 20)
+        #expect(await subject.signIn(from: "192.0.2.2").status == 200)
+        #expect(await subject.signIn(email: "al@example.com").status == 200)
+        #expect(await subject.signIn(at: now + .seconds(600)).status == 200)
+    }
+
+    @Test("Rule 32: signing in with the right password is bounded for an address", arguments: [100, 7, 1])
+    func successesOfAddress(limit: Int) async {
+        let subject = subject(nil, signInsPerAddress: limit)
+        for number in 0..<limit { #expect(await subject.signIn(email: "jo\(number)@example.com").status == 200) }
+        let refused = await subject.signIn(email: "other@example.com", at: now + .seconds(1))
+        #expect(refused.problem == Problem(.throttled, retryAfter: 599))
+        #expect(attempts(subject) == limit)
+        #expect(await subject.signIn(email: "other@example.com", from: "192.0.2.2").status == 200)
+        #expect(await subject.signIn(email: "other@example.com", at: now + .seconds(600)).status == 200)
+    }
+
+    @Test("Rule 32: of a thousand sign-ins at once with the right password twenty go upstream")
+    func parallelSuccesses() async {
+        let subject = subject(nil)
+        let statuses = await withTaskGroup(of: Int.self) { group in
+            for _ in 0..<1_000 { group.addTask { await subject.signIn().status } }
+            return await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+        }
+        #expect(attempts(subject) <= 20)
+        #expect(statuses[200, default: 0] == attempts(subject))
+        #expect(statuses[429, default: 0] == 1_000 - attempts(subject))
+    }
+
+    @Test("A plan without a bound on sign-ins has none, and throttles failures all the same")
+    func unbounded() async {
+        let subject = subject(nil, signInsPerAddress: 0)
+        for _ in 0..<300 { #expect(await subject.signIn().status == 200) }
         #expect(subject.store.throttleStates.isEmpty)
+        subject.client.answer(.failure(TokenClientError(.rejected, in: .signIn)))
+        for _ in 0..<5 { #expect(await subject.signIn().status == 401) }
+        #expect(await subject.signIn().status == 429)
+    }
+
+    @Test(
+        "Rule 32: whatever is not a success counts as an attempt, unless the upstream could not be reached or failed",
+        arguments: [.invalidResponse, .busy] + IdentityMisconfiguration.allCases.map { .misconfigured($0) }
+            as [TokenClientError.Kind],
+        [TokenClientError.Call.signIn, .user])
+    func failuresCount(kind: TokenClientError.Kind, call: TokenClientError.Call) async {
+        let subject = subject(nil)
+        subject.client.answer(.failure(TokenClientError(kind, in: call)))
+        for _ in 0..<5 { #expect(await subject.signIn().status == 502) }
+        #expect(await subject.signIn().status == 429)
+        #expect(attempts(subject) == 5)
     }
 
     @Test(
         "An upstream that gives no verdict costs nobody an attempt, not even when the next one may wait long",
-        arguments: [TokenClientError.Kind.unreachable, .timedOut, .invalidResponse])
+        arguments: [TokenClientError.Kind.unreachable, .timedOut])
     func noVerdict(kind: TokenClientError.Kind) async {
         let subject = subject()
         var time = now
@@ -183,6 +244,9 @@ struct ThrottledSignInTests {
         _ = await subject.signIn()
         let kept = String(reflecting: subject.store.throttleStates)
         #expect(!kept.contains("example.com") && !kept.contains("192.0.2.1") && !kept.contains("canary"))
-        #expect(subject.store.throttleLifetimes == [.seconds(120), .seconds(600), .seconds(3_600)])
+        #expect(
+            subject.store.throttleLifetimes == [
+                .seconds(120), .seconds(600), .seconds(3_600), .seconds(600), .seconds(600),
+            ])
     }
 }

@@ -18,14 +18,15 @@ struct EndpointsUnderTest {
 
     init(
         messages: [ProblemCode: String] = [:], cookie: CookiePlan = CookiePlan(), isThrottled: Bool = true,
-        maxSessionsPerAccount: Int = 100, tracer: (any Tracer)? = nil
+        signInsPerAddress: Int = 100, maxSessionsPerAccount: Int = 100, tracer: (any Tracer)? = nil
     ) {
         store = ScriptedStore(journal)
         client = ScriptedClient(journal, signIn: .success(Self.signedIn("1")))
         endpoints = AccountEndpoints(
             store: store, client: client, observer: observer,
             session: SessionPlan(maxSessionsPerAccount: maxSessionsPerAccount, cookie: cookie),
-            accounts: AccountsPlan(messages: messages, isThrottled: isThrottled),
+            accounts: AccountsPlan(
+                messages: messages, isThrottled: isThrottled, signInsPerAddress: signInsPerAddress),
             accounts: AccountHashes(Upstreams.accountKey), tracer: tracer)
     }
 

@@ -14,6 +14,7 @@ final class RotatingClient: TokenClient {
         var revoked: [Secret?] = []
         var traceparents: [String?] = []
         var userCalls = 0
+        var replaced: [Secret?] = []
         var onUser: (@Sendable () async -> Void)?
     }
 
@@ -25,6 +26,8 @@ final class RotatingClient: TokenClient {
     var revoked: [Secret?] { state.withLock { $0.revoked } }
     var traceparents: [String?] { state.withLock { $0.traceparents } }
     var userCalls: Int { state.withLock { $0.userCalls } }
+    /// The refresh tokens before, of each call for the user's data.
+    var replaced: [Secret?] { state.withLock { $0.replaced } }
 
     /// Has renewals wait for ``letGo()``.
     func hold() { state.withLock { $0.isHeld = true } }
@@ -40,6 +43,8 @@ final class RotatingClient: TokenClient {
 
     /// The next renewals fail like this, one after the other.
     func fail(_ kinds: TokenClientError.Kind...) { state.withLock { $0.failures += kinds } }
+    /// The access tokens that are given from now on live for so long.
+    func giveLife(_ life: Duration?) { state.withLock { $0.life = life } }
     func answerUser(_ result: Result<[UInt8]?, TokenClientError>) { state.withLock { $0.user = result } }
     /// Is called while the user is being fetched.
     func onUser(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.onUser = body } }
@@ -67,9 +72,12 @@ final class RotatingClient: TokenClient {
         }
     }
 
-    func user(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) -> [UInt8]? {
+    func user(
+        _ tokens: SessionTokens, replacing previous: SessionTokens?, traceparent: String?
+    ) async throws(TokenClientError) -> [UInt8]? {
         let (result, onUser) = state.withLock { state in
             state.userCalls += 1
+            state.replaced.append(previous?.refreshToken)
             state.traceparents.append(traceparent)
             return (state.user, state.onUser)
         }

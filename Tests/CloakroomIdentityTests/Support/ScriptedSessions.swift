@@ -58,7 +58,9 @@ final class ScriptedClient: TokenClient {
         return try result.get()
     }
 
-    func user(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) -> [UInt8]? {
+    func user(
+        _ tokens: SessionTokens, replacing previous: SessionTokens?, traceparent: String?
+    ) async throws(TokenClientError) -> [UInt8]? {
         journal.note("user")
         let result = state.withLock { state in
             state.traceparents.append(traceparent)

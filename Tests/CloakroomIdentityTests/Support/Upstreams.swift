@@ -3,6 +3,13 @@ import CloakroomIdentity
 import NIOPosix
 import Tracing
 
+extension TokenClient {
+    /// Fetches the user's data where there were no tokens before.
+    func user(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) -> [UInt8]? {
+        try await user(tokens, replacing: nil, traceparent: traceparent)
+    }
+}
+
 /// Plans and clients of upstreams that tests talk to.
 enum Upstreams {
     static let apiToken = "canary-api-token"
@@ -26,11 +33,11 @@ enum Upstreams {
 
     static func withClient<R: Sendable>(
         _ plan: UpstreamPlan, timeout: Duration = .seconds(10), tracer: (any Tracer)? = nil,
-        body: (UpstreamTokenClient) async throws -> R
+        onInvalidLifetime: (@Sendable () -> Void)? = nil, body: (UpstreamTokenClient) async throws -> R
     ) async throws -> R {
         let client = UpstreamTokenClient(
             plan, timeouts: TimeoutsPlan(identity: timeout),
-            eventLoopGroup: MultiThreadedEventLoopGroup.singleton, tracer: tracer)
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton, tracer: tracer, onInvalidLifetime: onInvalidLifetime)
         do {
             let result = try await body(client)
             await client.shutdown()

@@ -16,40 +16,53 @@ struct AccessTokenLifetimeTests {
 
     @Test("is the seconds that the answer tells")
     func seconds() {
-        #expect(AccessTokenLifetime.end(ofSeconds: .number(300), now: now) == now + .seconds(300))
-        #expect(AccessTokenLifetime.end(ofSeconds: .number(0.5), now: now) == now + .milliseconds(500))
+        #expect(AccessTokenLifetime(seconds: .number(300), now: now) == .ends(now + .seconds(300)))
+        #expect(AccessTokenLifetime(seconds: .number(0.5), now: now) == .ends(now + .milliseconds(500)))
+    }
+
+    @Test("Rule 37: is read from a string that holds a number", arguments: ["3600", "3600.0", "3.6e3"])
+    func text(text: String) {
+        #expect(AccessTokenLifetime(seconds: .string(text), now: now) == .ends(now + .seconds(3_600)))
     }
 
     @Test(
-        "is over when the seconds are none, negative, or nonsense, and never for ever",
+        "Rule 37: is not known when the seconds are none, negative, or nonsense: neither over nor for ever",
         arguments: [
-            .number(0), .number(-1), .number(-1e300), .number(1e300), .number(.infinity), .number(.nan), .string("300"),
-            .bool(true), .array([]), .object([:]),
+            .number(0), .number(-1), .number(-1e300), .number(1e30), .number(1e300), .number(.infinity), .number(.nan),
+            .string("0"), .string("-1"), .string("1e30"), .string(""), .string("an hour"), .string("3600s"),
+            .string("0x10"), .string(#""3600""#), .string("[3600]"), .string(String(repeating: "1", count: 33)),
+            .number(0.000_1), .bool(true), .array([]), .object([:]), .array([.number(3_600)]),
         ] as [JSONValue])
     func nonsenseSeconds(value: JSONValue) {
-        #expect(AccessTokenLifetime.end(ofSeconds: value, now: now) == now)
+        let lifetime = AccessTokenLifetime(seconds: value, now: now)
+        #expect(lifetime == .invalid)
+        #expect(lifetime.end == nil)
     }
 
     @Test("is the token's exp, for payloads of any length")
     func exp() {
         for padding in 0..<4 {
             let payload = #"{"exp":1700000300,"sub":"\#(String(repeating: "ÿ", count: padding))?>"}"#
-            #expect(AccessTokenLifetime.end(ofJWT: jwt(payload), now: now) == now + .seconds(300))
+            #expect(AccessTokenLifetime(jwt: jwt(payload), now: now) == .ends(now + .seconds(300)))
         }
+        #expect(AccessTokenLifetime(jwt: jwt(#"{"exp":"1700000300"}"#), now: now) == .ends(now + .seconds(300)))
     }
 
     @Test(
-        "is over when exp has passed or is nonsense",
-        arguments: ["1700000000", "1600000000", "0", "-1", "1e300", #""1700000300""#, "true", "[]", "253402300801"])
+        "Rule 37: is not known when exp has passed already or is nonsense",
+        arguments: ["1700000000", "1600000000", "0", "-1", "1e300", "1e30", #""soon""#, "true", "[]", "253402300801"])
     func nonsenseExp(exp: String) {
-        #expect(AccessTokenLifetime.end(ofJWT: jwt(#"{"exp":\#(exp)}"#), now: now) == now)
+        #expect(AccessTokenLifetime(jwt: jwt(#"{"exp":\#(exp)}"#), now: now) == .invalid)
     }
 
     @Test(
-        "is not known of what is no JWT or does not tell",
-        arguments: ["", "opaque", "a.b", "a.b.c", "a.!!!!.c", "a.b.c.d", "..", "e30.e30.", "e30.WzFd.x"])
+        "is not told by what is no JWT or has no exp",
+        arguments: [
+            "", "opaque", "a.b", "a.b.c", "a.!!!!.c", "a.b.c.d", "..", "e30.e30.", "e30.WzFd.x",
+            String(repeating: ".", count: 16_384),
+        ])
     func unknown(token: String) {
-        #expect(AccessTokenLifetime.end(ofJWT: Array(token.utf8), now: now) == nil)
-        #expect(AccessTokenLifetime.end(ofJWT: jwt(#"{"exp":null}"#), now: now) == nil)
+        #expect(AccessTokenLifetime(jwt: Array(token.utf8), now: now) == .unspecified)
+        #expect(AccessTokenLifetime(jwt: jwt(#"{"exp":null}"#), now: now) == .unspecified)
     }
 }

@@ -80,28 +80,90 @@ struct RenewalCallTests {
     }
 
     @Test(
-        "is over for a lifetime that makes no sense, and never good for ever",
-        arguments: ["0", "-1", "-1e300", "1e300", #""300""#, "true", "[]", "{}"])
+        "Rule 37: knows no end for a lifetime that makes no sense",
+        arguments: ["0", "-1", "-1e300", "1e300", "1e30", #""soon""#, "true", "[]", "{}"])
     func lifetimes(value: String) async throws {
         let answer = #"{"accessToken":"a","expires_in":\#(value)}"#
         let call = try await renew([ScriptedUpstream.answer("200 OK", answer)]) {
             $0.refresh = TokenCallPlan(path: "/auth/refresh", expiresIn: "expires_in")
         }
-        #expect(call.tokens?.accessExpiresAt == now)
+        #expect(try #require(call.tokens).accessExpiresAt == nil)
+    }
+
+    @Test("Rule 37: reads a lifetime that is a string")
+    func lifetimeText() async throws {
+        let call = try await renew([ScriptedUpstream.answer("200 OK", #"{"accessToken":"a","expires_in":"3600"}"#)]) {
+            $0.refresh = TokenCallPlan(path: "/auth/refresh", expiresIn: "expires_in")
+        }
+        #expect(call.tokens?.accessExpiresAt == now + .seconds(3_600))
+    }
+
+    @Test("Rule 37: says once that an upstream's lifetimes make no sense")
+    func lifetimeLog() async throws {
+        let answer = ScriptedUpstream.answer("200 OK", #"{"accessToken":"a","refreshToken":"r","expires_in":0}"#)
+        try await ScriptedUpstream.run([answer]) { [tokens] port, _ in
+            var plan = Upstreams.plan(port: port)
+            plan.refresh?.expiresIn = "expires_in"
+            plan.signIn?.expiresIn = "expires_in"
+            let journal = Journal()
+            try await Upstreams.withClient(plan, onInvalidLifetime: { journal.note("invalid") }) { client in
+                _ = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: Upstreams.now)
+                for _ in 0..<3 { _ = try await client.renew(tokens, traceparent: nil, now: Upstreams.now) }
+            }
+            #expect(journal.all == ["invalid"])
+            try await Upstreams.withClient(Upstreams.plan(port: port), onInvalidLifetime: { journal.note("none") }) {
+                _ = try await $0.renew(tokens, traceparent: nil, now: Upstreams.now)
+            }
+            #expect(journal.all == ["invalid"])
+        }
     }
 
     @Test(
-        "is a definite rejection for 400 and 401, and for nothing else",
+        "Rule 36: is a rejection for 401 and for invalid_grant, and for nothing else",
         arguments: [
-            ("400 Bad Request", .rejected), ("401 Unauthorized", .rejected), ("403 Forbidden", .invalidResponse),
-            ("404 Not Found", .invalidResponse), ("302 Found\r\nLocation: /", .invalidResponse),
-            ("408 Request Timeout", .invalidResponse), ("429 Too Many Requests", .unreachable),
-            ("500 Oops", .unreachable), ("502 Bad Gateway", .unreachable), ("503 Unavailable", .unreachable),
-        ] as [(String, TokenClientError.Kind)])
-    func statuses(status: String, kind: TokenClientError.Kind) async throws {
-        let call = try await renew([ScriptedUpstream.answer(status, #"{"error":"invalid_grant"}"#)])
+            ("401 Unauthorized", "", .rejected), ("401 Unauthorized", #"{"error":"Unauthorized"}"#, .rejected),
+            ("400 Bad Request", #"{"error":"invalid_grant"}"#, .rejected),
+            ("403 Forbidden", #"{"error":"invalid_grant"}"#, .rejected),
+            ("400 Bad Request", "", .misconfigured(.requestRefused)),
+            ("400 Bad Request", #"{"error":"invalid_request"}"#, .misconfigured(.invalidRequest)),
+            ("400 Bad Request", #"{"error":"unauthorized_client"}"#, .misconfigured(.unauthorizedClient)),
+            ("401 Unauthorized", #"{"error":"invalid_client"}"#, .misconfigured(.invalidClient)),
+            ("403 Forbidden", "", .misconfigured(.forbidden)), ("404 Not Found", "", .misconfigured(.notFound)),
+            ("422 Unprocessable", "", .misconfigured(.requestRefused)),
+            ("302 Found\r\nLocation: /", #"{"error":"invalid_grant"}"#, .invalidResponse),
+            ("408 Request Timeout", "", .busy), ("429 Too Many Requests", "", .busy),
+            ("500 Oops", #"{"error":"invalid_grant"}"#, .unreachable), ("502 Bad Gateway", "", .unreachable),
+            ("503 Unavailable", "", .unreachable),
+        ] as [(String, String, TokenClientError.Kind)])
+    func statuses(status: String, body: String, kind: TokenClientError.Kind) async throws {
+        let call = try await renew([ScriptedUpstream.answer(status, body)])
         #expect(call.kind == kind)
         #expect(call.requests.count == 1)
+    }
+
+    @Test("Rule 36: is rejected by other statuses where the plan lists them, and by those only")
+    func listedStatuses() async throws {
+        for (status, kind) in [("400 Bad", .rejected), ("401 No", .misconfigured(.requestRefused))]
+            as [(String, TokenClientError.Kind)]
+        {
+            let call = try await renew([ScriptedUpstream.answer(status, "")]) {
+                $0.refresh?.rejectedStatuses = [400, 403]
+            }
+            #expect(call.kind == kind)
+        }
+    }
+
+    @Test("Rule 36: is judged by its status when the body of the refusal is too large, breaks off or does not end")
+    func errorBodies() async throws {
+        let start = #"{"error":"invalid_client","x":""#
+        let long = start + String(repeating: "x", count: 10_000) + #""}"#
+        for act in [
+            ScriptedUpstream.answer("401 Unauthorized", long),
+            .bytes("HTTP/1.1 401 Unauthorized\r\nContent-Length: 100\r\n\r\n" + start),
+            .bytesThenClose("HTTP/1.1 401 Unauthorized\r\nContent-Length: 100\r\n\r\n" + start),
+        ] {
+            #expect(try await renew([act], timeout: .seconds(2)).kind == .rejected)
+        }
     }
 
     @Test(
@@ -256,6 +318,39 @@ struct UserCallTests {
                     try await client.user(tokens, traceparent: nil)
                 }
                 return
+            }
+        }
+    }
+
+    @Test("Rule 39: refuses a document with the tokens that were replaced in it, however they are written")
+    func previousTokens() async throws {
+        let previous = SessionTokens(
+            authorization: Secret("Bearer canary-access-before"), refreshToken: Secret("canary-refresh-before"),
+            obtainedAt: Upstreams.now)
+        for text in [#"{"t":"canary\u002daccess-before"}"#, #"{"canary-refresh-before":1}"#] {
+            try await ScriptedUpstream.run([ScriptedUpstream.answer("200 OK", text)]) { [tokens] port, _ in
+                try await Upstreams.withClient(Upstreams.plan(port: port)) { client in
+                    await #expect(throws: TokenClientError(.invalidResponse, in: .user)) {
+                        try await client.user(tokens, replacing: previous, traceparent: nil)
+                    }
+                    let document = try await client.user(tokens, replacing: nil, traceparent: nil)
+                    #expect(document == Array(text.utf8))
+                }
+            }
+        }
+    }
+
+    @Test("Rule 31: refuses a large document of nested brackets at once")
+    func nestedDocument() async throws {
+        let text = #"{"a":"# + String(repeating: "[", count: 22_500) + String(repeating: "]", count: 22_500) + "}"
+        try await ScriptedUpstream.run([ScriptedUpstream.answer("200 OK", text)]) { [tokens] port, _ in
+            try await Upstreams.withClient(Upstreams.plan(port: port), timeout: .seconds(2)) { client in
+                let time = await ContinuousClock().measure {
+                    await #expect(throws: TokenClientError(.invalidResponse, in: .user)) {
+                        try await client.user(tokens, traceparent: nil)
+                    }
+                }
+                #expect(time < .seconds(2))
             }
         }
     }

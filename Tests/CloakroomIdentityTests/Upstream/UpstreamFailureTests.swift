@@ -108,6 +108,34 @@ struct UpstreamFailureTests {
         #expect(result.error == TokenClientError(.invalidResponse, in: .user))
     }
 
+    @Test(
+        "Rule 32: takes what the plan lists and invalid_grant for a wrong password, OAuth's other codes for a mistake",
+        arguments: [
+            ("400 Bad", "", .rejected), ("401 No", "", .rejected), ("403 No", "", .rejected), ("422 No", "", .rejected),
+            ("400 Bad", #"{"error":"invalid_grant"}"#, .rejected),
+            ("400 Bad", #"{"error":"invalid_client"}"#, .misconfigured(.invalidClient)),
+            ("401 No", #"{"error":"invalid_client"}"#, .misconfigured(.invalidClient)),
+            ("400 Bad", #"{"error":"invalid_scope"}"#, .misconfigured(.invalidScope)),
+            ("404 Not Found", "", .misconfigured(.notFound)), ("405 No", "", .misconfigured(.requestRefused)),
+            ("429 Slow down", "", .busy), ("503 Away", "", .unreachable),
+        ] as [(String, String, TokenClientError.Kind)])
+    func refusals(status: String, body: String, kind: TokenClientError.Kind) async throws {
+        let result = try await signIn([ScriptedUpstream.answer(status, body)])
+        #expect(result.error == TokenClientError(kind, in: .signIn))
+    }
+
+    @Test("Rule 32: takes other statuses for a wrong password where the plan lists them")
+    func listedStatuses() async throws {
+        for (status, kind) in [("404 Unknown", .rejected), ("403 No", .misconfigured(.forbidden))]
+            as [(String, TokenClientError.Kind)]
+        {
+            let result = try await signIn([ScriptedUpstream.answer(status, "")]) {
+                $0.signIn?.rejectedStatuses = [401, 404]
+            }
+            #expect(result.error == TokenClientError(kind, in: .signIn))
+        }
+    }
+
     @Test("sends credentials as JSON where the plan says so")
     func jsonCredentials() async throws {
         let script = [ScriptedUpstream.answer("200 OK", Self.tokens), ScriptedUpstream.answer("200 OK", "{}")]

@@ -82,12 +82,13 @@ struct UpstreamTokenClientTests {
         }
     }
 
-    @Test("does not blame the credentials for a wrong API key")
+    @Test("does not blame the credentials for a wrong API key where 403 is not listed as a rejection")
     func wrongAPIKey() async throws {
         try await withMock { plan in
             plan.apiToken = APIToken(value: Secret("other"))
+            plan.signIn?.rejectedStatuses = [401]
         } body: { _, client in
-            await #expect(throws: TokenClientError(.invalidResponse, in: .signIn)) {
+            await #expect(throws: TokenClientError(.misconfigured(.forbidden), in: .signIn)) {
                 try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
             }
             return
@@ -97,27 +98,33 @@ struct UpstreamTokenClientTests {
     @Test(
         "tells an upstream that fails from one that makes no sense",
         arguments: [
-            (500, .unreachable), (503, .unreachable), (429, .unreachable), (400, .invalidResponse),
-            (403, .invalidResponse), (404, .invalidResponse), (422, .invalidResponse),
+            (500, .unreachable), (503, .unreachable), (429, .busy), (400, .misconfigured(.requestRefused)),
+            (403, .misconfigured(.forbidden)), (404, .misconfigured(.notFound)),
+            (422, .misconfigured(.requestRefused)),
         ] as [(Int, TokenClientError.Kind)])
-    func statuses(status: Int, kind: TokenClientError.Kind) async throws {
+    func statuses(status: Int, userKind: TokenClientError.Kind) async throws {
+        // For a sign-in these say, unless the plan does, that the password is wrong.
+        let kind = [400, 403, 422].contains(status) ? TokenClientError.Kind.rejected : userKind
         try await withMock { mock, client in
             mock.faults.failNext("POST", "/auth", statuses: [status])
             await #expect(throws: TokenClientError(kind, in: .signIn)) {
                 try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
             }
             mock.faults.failNext("GET", "/user", statuses: [status])
-            await #expect(throws: TokenClientError(kind, in: .user)) {
+            await #expect(throws: TokenClientError(userKind, in: .user)) {
                 try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
             }
         }
     }
 
-    @Test("makes tokens void again when the user cannot be told with them")
-    func revokesAfterUser() async throws {
+    @Test(
+        "makes tokens void again when the user cannot be told with them",
+        arguments: [(401, .invalidResponse), (404, .misconfigured(.notFound)), (429, .busy)]
+            as [(Int, TokenClientError.Kind)])
+    func revokesAfterUser(status: Int, kind: TokenClientError.Kind) async throws {
         try await withMock { mock, client in
-            mock.faults.failNext("GET", "/user", statuses: [401])
-            await #expect(throws: TokenClientError(.invalidResponse, in: .user)) {
+            mock.faults.failNext("GET", "/user", statuses: [status])
+            await #expect(throws: TokenClientError(kind, in: .user)) {
                 try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
             }
             #expect(mock.observations.snapshot().recent.map(\.path) == ["/auth", "/user", "/auth/revoke"])

@@ -6,11 +6,14 @@ import Testing
 @Suite("A user's document")
 struct UserDocumentTests {
     private let tokens = SessionTokens(
-        authorization: Secret("Bearer canary-access-token"), refreshToken: Secret("canary-refresh-token"),
+        authorization: Secret("Bearer canary/access+token"), refreshToken: Secret("canary-refresh-token"),
+        obtainedAt: Upstreams.now)
+    private let previous = SessionTokens(
+        authorization: Secret("Bearer canary-previous-access"), refreshToken: Secret("canary-previous-refresh"),
         obtainedAt: Upstreams.now)
 
     private func read(_ text: String) -> String? {
-        UserDocument.read(Array(text.utf8), tokens: tokens).map { String(decoding: $0, as: UTF8.self) }
+        UserDocument.read(Array(text.utf8), excluding: [tokens, previous]).map { String(decoding: $0, as: UTF8.self) }
     }
 
     @Test("keeps the upstream's own numbers, strings and order, and loses the space between")
@@ -36,9 +39,41 @@ struct UserDocumentTests {
 
     @Test("Rule 18: is refused when one of the session's tokens stands in it")
     func noTokens() {
-        #expect(read(#"{"id":1,"token":"canary-access-token"}"#) == nil)
+        #expect(read(#"{"id":1,"token":"canary/access+token"}"#) == nil)
         #expect(read(#"{"id":1,"links":["https://x/?t=canary-refresh-token"]}"#) == nil)
-        #expect(read(#"{"id":1,"token":"canary-access"}"#) != nil)
+        #expect(read(#"{"id":1,"token":"canary/access"}"#) != nil)
+    }
+
+    @Test(
+        "Rule 39: is refused when one of the tokens is in it, however it is written and wherever it is",
+        arguments: [
+            #"{"t":"canary\/access+token"}"#, #"{"t":"\u0063anary\/access\u002btoken"}"#,
+            #"{"t":"c\u0061nary-refresh-token"}"#, #"{"t":"x canary\u002Drefresh\u002dtoken x"}"#,
+            #"{"canary\/access+token":1}"#, #"{"a":{"b":[{"\u0063anary-refresh-token":null}]}}"#,
+            #"{"a":[[[["Bearer canary\/access+token"]]]]}"#, #"{"canary-refresh-token":{}}"#,
+            #"{"t":"canary-previous-access"}"#, #"{"t":"canary\u002dprevious-refresh"}"#,
+        ])
+    func hiddenTokens(text: String) {
+        #expect(read(text) == nil)
+    }
+
+    @Test("Rule 39: is refused when a token of digits is a number in it")
+    func digits() {
+        let tokens = SessionTokens(authorization: Secret("Bearer 12345678901234567890"), obtainedAt: Upstreams.now)
+        #expect(UserDocument.read(Array(#"{"id":12345678901234567890}"#.utf8), excluding: [tokens]) == nil)
+        #expect(UserDocument.read(Array(#"{"id":1234567890123456789}"#.utf8), excluding: [tokens]) != nil)
+    }
+
+    @Test("Rule 39: is searched in linear time, whatever tokens and document the upstream chooses")
+    func cost() {
+        let token = String(repeating: "a", count: 16_000) + "b"
+        let tokens = SessionTokens(
+            authorization: Secret("Bearer " + token), refreshToken: Secret("c" + token), obtainedAt: Upstreams.now)
+        let text = #"{"n":"\#(String(repeating: "a", count: 16_300))"}"#
+        let time = ContinuousClock().measure {
+            #expect(UserDocument.read(Array(text.utf8), excluding: [tokens]) != nil)
+        }
+        #expect(time < .seconds(2))
     }
 
     @Test("is the address alone where the upstream tells nothing")

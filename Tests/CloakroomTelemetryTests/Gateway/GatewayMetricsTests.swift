@@ -9,7 +9,9 @@ struct GatewayMetricsTests {
     func zeros() {
         let metrics = GatewayMetrics(registry: PrometheusRegistry())
         let text = String(decoding: metrics.registry.exposition(), as: UTF8.self)
-        for outcome in ["success", "rejected", "invalid", "upstream_error", "throttled", "store_error"] {
+        for outcome in [
+            "success", "rejected", "invalid", "upstream_error", "throttled", "store_error", "misconfigured",
+        ] {
             #expect(text.contains("cloakroom_sign_ins_total{outcome=\"\(outcome)\"} 0\n"))
         }
         for kind in ["user", "everywhere", "admin"] {

@@ -1,0 +1,34 @@
+/// Finds one byte string in others (Knuth, Morris and Pratt), in a time that is linear in both lengths.
+///
+/// An upstream chooses both the tokens and the documents that they are searched in: a search whose cost is the product
+/// of the two lengths would let it keep a thread busy.
+struct BytePattern {
+    private let pattern: [UInt8]
+    /// For each length of a match, the length of the next shorter one that ends at the same place.
+    private let fallback: [Int]
+
+    /// - Parameter pattern: Not empty.
+    init(_ pattern: [UInt8]) {
+        self.pattern = pattern
+        var fallback = [0]
+        fallback.reserveCapacity(pattern.count)
+        var length = 0
+        for index in pattern.indices.dropFirst() {
+            while length > 0, pattern[index] != pattern[length] { length = fallback[length - 1] }
+            if pattern[index] == pattern[length] { length += 1 }
+            fallback.append(length)
+        }
+        self.fallback = fallback
+    }
+
+    /// Whether the pattern is anywhere in a text.
+    func occurs(in text: some Sequence<UInt8>) -> Bool {
+        var length = 0
+        for byte in text {
+            while length > 0, byte != pattern[length] { length = fallback[length - 1] }
+            if byte == pattern[length] { length += 1 }
+            if length == pattern.count { return true }
+        }
+        return false
+    }
+}

@@ -1,0 +1,175 @@
+import Testing
+
+@testable import CloakroomIdentity
+
+@Suite("The JSON parser")
+struct JSONParserTests {
+    private func read(_ text: String) -> JSONValue? { JSONValue(document: Array(text.utf8)) }
+
+    private func nested(_ open: String, _ close: String, depth: Int, around value: String = "") -> String {
+        String(repeating: open, count: depth) + value + String(repeating: close, count: depth)
+    }
+
+    @Test("Rule 31: refuses documents that are nested more than 32 deep")
+    func depth() {
+        for (open, close, value) in [("[", "]", ""), (#"{"a":"#, "}", "1"), ("[", "]", "{}"), (#"[{"a":"#, "}]", "0")] {
+            let levels = open.count == 1 || open.hasPrefix("{") ? 1 : 2
+            let inner = value == "{}" ? 1 : 0
+            let fits = (JSONParser.maxDepth - inner) / levels
+            #expect(read(nested(open, close, depth: fits, around: value)) != nil, "\(open) \(fits)")
+            #expect(read(nested(open, close, depth: fits + 1, around: value)) == nil, "\(open) \(fits + 1)")
+        }
+        #expect(read(nested("[", "]", depth: 505)) == nil)
+        // The depth is that of one place, not a sum over the document.
+        #expect(
+            read("[" + Array(repeating: nested("[", "]", depth: 31), count: 100).joined(separator: ",") + "]") != nil)
+    }
+
+    /// Bodies by which a reader could be made to do more than its share, each of about a number of bytes.
+    private static let shapes: [(name: String, make: @Sendable (Int) -> [UInt8])] = [
+        ("open brackets", { Array(repeating: UInt8(ascii: "["), count: $0) }),
+        ("nested brackets", { repeating("[", $0 / 2) + repeating("]", $0 / 2) }),
+        (
+            "brackets as deep as they may be",
+            { list(String(repeating: "[", count: 31) + String(repeating: "]", count: 31), $0) }
+        ),
+        ("nested objects", { repeating(#"{"":"#, $0 / 4) }),
+        ("small arrays", { list("[1]", $0) }),
+        ("small objects", { list(#"{"a":1}"#, $0) }),
+        ("many members", { size in members(size) { #""m\#($0)":1"# } }),
+        ("small numbers", { list("1", $0) }),
+        ("numbers of the longest kind", { list(String(repeating: "7", count: 1_024), $0) }),
+        ("one long number", { [UInt8(ascii: "[")] + repeating("9", $0) + [UInt8(ascii: "]")] }),
+        ("a fraction of many digits", { Array("[0.".utf8) + repeating("9", $0) + [UInt8(ascii: "]")] }),
+        ("one long string", { [UInt8(ascii: "\"")] + repeating("a", $0) + [UInt8(ascii: "\"")] }),
+        ("escapes", { [UInt8(ascii: "\"")] + repeating(#"\u0061"#, $0 / 6) + [UInt8(ascii: "\"")] }),
+        ("surrogates", { [UInt8(ascii: "\"")] + repeating(#"\ud83d\ude00"#, $0 / 12) + [UInt8(ascii: "\"")] }),
+        (
+            "a name of combining marks",
+            { Array("{\"a".utf8) + repeating("\u{301}\u{323}", $0 / 4) + Array("\":1}".utf8) }
+        ),
+        (
+            "names of combining marks",
+            { size in members(size) { "\"\($0)\(String(repeating: "\u{301}\u{323}", count: 64))\":1" } }
+        ),
+        ("white space", { repeating(" ", $0) + Array("1".utf8) }),
+        ("an open string", { [UInt8(ascii: "\"")] + repeating("a", $0) }),
+    ]
+
+    private static func repeating(_ text: String, _ count: Int) -> [UInt8] {
+        Array(String(repeating: text, count: count).utf8)
+    }
+
+    private static func list(_ item: String, _ size: Int) -> [UInt8] {
+        let items = Array(repeating: item, count: size / (item.utf8.count + 1))
+        return Array("[\(items.joined(separator: ","))]".utf8)
+    }
+
+    private static func members(_ size: Int, _ make: (Int) -> String) -> [UInt8] {
+        let count = size / (make(1_000).utf8.count + 1)
+        return Array("{\((0..<count).map(make).joined(separator: ","))}".utf8)
+    }
+
+    @Test("Rule 31: costs no more than in proportion to the bytes, whatever they are")
+    func linear() {
+        for shape in Self.shapes {
+            let small = shape.make(32_768)
+            let large = shape.make(131_072)
+            // Four times the bytes: a cost that grows with the square would be sixteen times as high. The least of
+            // several runs, and several attempts: other processes only ever add time.
+            let ratio = (0..<5).lazy.map { _ in
+                Double(Self.cost(of: large)) / Double(max(Self.cost(of: small), 20_000))
+            }.first { $0 < 8 }
+            #expect(ratio != nil, "\(shape.name)")
+        }
+    }
+
+    /// Nanoseconds.
+    private static func cost(of document: [UInt8]) -> Int64 {
+        let clock = ContinuousClock()
+        return (0..<3).map { _ in clock.measure { _ = JSONValue(document: document) }.nanoseconds }.min() ?? 0
+    }
+
+    @Test("Rule 20: refuses a member name that is there twice, however it is written, at every depth")
+    func duplicates() {
+        #expect(read(#"{"a":1,"a":1}"#) == nil)
+        #expect(read(#"{"a":1,"b":2,"\u0061":3}"#) == nil)
+        #expect(read(#"[{"x":{"a":1,"a":2}}]"#) == nil)
+        #expect(read(#"{"a":{"a":1},"A":[{"a":1},{"a":2}]}"#) != nil)
+        // Two spellings of one letter are two names: other readers compare bytes, too.
+        let value = read("{\"\u{e9}\":1,\"e\u{301}\":2}")
+        #expect(value?[path: "\u{e9}"] == .number(1))
+        #expect(value?[path: "e\u{301}"] == .number(2))
+    }
+
+    @Test(
+        "Rule 20: refuses surrogates that are no pair, and escapes that are none",
+        arguments: [
+            #""\ud800""#, #""\udc00""#, #""\ud800\ud800""#, #""\ud800x""#, #""\ud800\n""#, #""\udc00\ud800""#,
+            #""\u12""#,
+            #""\u123g""#, #""\U0041""#, #""\"#, #""\u"#, #""\ud800\u"#, "\"\\", #""\a""#, #""\0""#, #""\u00""#,
+        ])
+    func escapes(text: String) {
+        #expect(read(text) == nil)
+    }
+
+    @Test("Rule 20: refuses bytes that are not UTF-8, a byte order mark, control characters and other white space")
+    func bytes() {
+        let quote: [UInt8] = [0x22]
+        for sequence: [UInt8] in [
+            [0xc0, 0xaf], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80], [0x80], [0xe2, 0x82], [0xff],
+        ] {
+            #expect(JSONValue(document: quote + sequence + quote) == nil)
+            #expect(JSONValue(document: quote + Array(#"\n"#.utf8) + sequence + quote) == nil)
+            #expect(JSONValue(document: Array(#"{""#.utf8) + sequence + Array(#"":1}"#.utf8)) == nil)
+        }
+        #expect(JSONValue(document: [0xef, 0xbb, 0xbf] + Array("1".utf8)) == nil)
+        for control in UInt8(0)..<0x20 { #expect(JSONValue(document: quote + [control] + quote) == nil) }
+        for space: UInt8 in [0x0b, 0x0c, 0xa0, 0x00, 0x85] { #expect(JSONValue(document: [space, 0x31]) == nil) }
+        #expect(read("\u{a0}1") == nil)
+    }
+
+    @Test("reads all escapes, and everything above the first plane")
+    func decodes() {
+        #expect(
+            read(#""\"\\\/\b\f\n\r\t\u0041\u00e9\uD83D\uDE00\u0000""#) == .string("\"\\/\u{8}\u{c}\n\r\tA\u{e9}😀\0"))
+        #expect(read("\"\u{10ffff}\u{7f}\"") == .string("\u{10ffff}\u{7f}"))
+        #expect(read(#""é\u0301""#)?.utf8 == Array("é\u{301}".utf8))
+    }
+
+    @Test(
+        "reads numbers",
+        arguments: [
+            ("0", 0), ("-0", -0.0), ("7", 7), ("-12", -12), ("999999999999999", 999_999_999_999_999),
+            ("1234567890123456789", 1.234_567_890_123_456_8e18), ("0.5", 0.5), ("-2.5e3", -2_500), ("1E+2", 100),
+            ("1e-2", 0.01), ("1e400", .infinity), ("0e0", 0), ("9007199254740993", 9_007_199_254_740_992),
+        ] as [(String, Double)])
+    func numbers(text: String, number: Double) {
+        #expect(read(text) == .number(number))
+        #expect(read("[\(text),\(text)]") == .array([.number(number), .number(number)]))
+    }
+
+    @Test(
+        "Rule 20: refuses what is no number",
+        arguments: [
+            "00", "01", "-01", "-", "+1", ".5", "1.", "1.e1", "1e", "1e+", "0x10", "1_000", "Infinity", "NaN", "١",
+        ])
+    func noNumbers(text: String) {
+        #expect(read(text) == nil)
+        #expect(read("[\(text)]") == nil)
+    }
+
+    @Test("Rule 31: refuses a number of more than 1,024 bytes")
+    func longNumbers() {
+        #expect(read(String(repeating: "1", count: 1_024)) != nil)
+        #expect(read(String(repeating: "1", count: 1_025)) == nil)
+    }
+}
+
+extension JSONValue {
+    fileprivate var utf8: [UInt8]? { if case .string(let text) = self { Array(text.utf8) } else { nil } }
+}
+
+extension Duration {
+    fileprivate var nanoseconds: Int64 { components.seconds * 1_000_000_000 + components.attoseconds / 1_000_000_000 }
+}

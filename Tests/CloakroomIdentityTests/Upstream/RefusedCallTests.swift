@@ -1,0 +1,77 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomIdentity
+
+@Suite("A response that refuses an identity call")
+struct RefusedCallTests {
+    private func kind(_ status: Int, _ body: String = "", rejected: Set<Int>) -> TokenClientError.Kind {
+        RefusedCall.kind(status: status, body: Array(body.utf8), rejected: rejected)
+    }
+
+    @Test(
+        "is judged by its status where it has no OAuth error code",
+        arguments: [
+            "", "{}", "[]", "<html>", #"{"error":7}"#, #"{"error":"Wrong password"}"#,
+            #"{"error":{"code":"invalid_grant"}}"#,
+            #"{"errors":["invalid_client"]}"#, #"{"error":"invalid_grant","error":"invalid_client"}"#,
+            #"{"error":"\#(String(repeating: "invalid_client", count: 100))"}"#, String(repeating: "[", count: 8_000),
+        ])
+    func byStatus(body: String) {
+        for status in 400...499 {
+            let expected: TokenClientError.Kind =
+                switch status {
+                case 403: .misconfigured(.forbidden)
+                case 404: .misconfigured(.notFound)
+                case 408, 425, 429: .busy
+                default: .misconfigured(.requestRefused)
+                }
+            #expect(kind(status, body, rejected: []) == expected, "\(status)")
+            #expect(kind(status, body, rejected: [status]) == .rejected, "\(status)")
+            #expect(kind(status, body, rejected: Set(400...499).subtracting([status])) == expected, "\(status)")
+        }
+    }
+
+    @Test("Rule 36: rejects the credential with the OAuth code invalid_grant, whatever the status of the class")
+    func invalidGrant() {
+        for status in [400, 401, 403, 404, 422] {
+            #expect(kind(status, #"{"error":"invalid_grant","error_description":"x"}"#, rejected: []) == .rejected)
+            #expect(kind(status, #"{"error":"invalid\u005fgrant"}"#, rejected: []) == .rejected)
+        }
+    }
+
+    @Test(
+        "Rule 36: never rejects the credential with an OAuth code about the gateway, whatever the status",
+        arguments: [
+            ("invalid_client", .invalidClient), ("unauthorized_client", .unauthorizedClient),
+            ("unsupported_grant_type", .unsupportedGrantType), ("invalid_scope", .invalidScope),
+            ("invalid_request", .invalidRequest),
+        ] as [(String, IdentityMisconfiguration)])
+    func misconfigured(code: String, reason: IdentityMisconfiguration) {
+        for status in [400, 401, 403, 404, 422, 429] {
+            let body = #"{"error":"\#(code)"}"#
+            #expect(kind(status, body, rejected: Set(400...499)) == .misconfigured(reason))
+        }
+    }
+
+    @Test("has codes of its own that no body can choose", arguments: ["not_found", "forbidden", "request_refused"])
+    func ownReasons(code: String) {
+        #expect(kind(401, #"{"error":"\#(code)"}"#, rejected: [401]) == .rejected)
+    }
+
+    @Test("is a failure of the upstream with 5xx, and makes no sense with anything else")
+    func otherClasses() {
+        for status in [500, 502, 503, 599] {
+            #expect(kind(status, #"{"error":"invalid_grant"}"#, rejected: RefusedCall.signInStatuses) == .unreachable)
+        }
+        for status in [100, 301, 302, 399] {
+            #expect(kind(status, rejected: RefusedCall.signInStatuses) == .invalidResponse)
+        }
+    }
+
+    @Test("rejects a password by default with 400, 401, 403 and 422, and a refresh token with 401")
+    func defaults() {
+        #expect(RefusedCall.signInStatuses == [400, 401, 403, 422])
+        #expect(RefusedCall.refreshStatuses == [401])
+    }
+}
