@@ -90,6 +90,7 @@ struct RenewalRegister {
         _ session: Session, cause: RenewalCause, waiter: Waiter, number: UInt64, now: Timestamp
     ) -> Admission {
         let key = session.key
+        let cause = effectiveCause(cause, of: session, now: now)
         let flight = entries[key]?.flight
         if let outcome = flight?.outcome, let answer = Self.answer(to: session, after: outcome) {
             return .answer(answer)
@@ -103,6 +104,12 @@ struct RenewalRegister {
         entries[key]?.flight?.waiters[number] = waiter
         waiterCount += 1
         return begun.map(Admission.begun) ?? .joined
+    }
+
+    /// A rejection that the token's age explains is no sign of an upstream that refuses fresh tokens: ``refusalPause``
+    /// does not follow it where ``RenewalTimes/minimumInterval`` kept the tokens from being refreshed in time.
+    private func effectiveCause(_ cause: RenewalCause, of session: Session, now: Timestamp) -> RenewalCause {
+        session.hasAgedAccessToken(at: now) && session.renewal.need(at: now) == .none ? .expiry : cause
     }
 
     /// Begins a flight that nobody waits for.

@@ -159,6 +159,6 @@ import Testing
         "tunnelIdle": "7s", "drain": "7s", "trustedPeers": "10.0.0.0/8", "level": "debug", "format": "text",
         "accessLog": "false", "exporter": "log", "sampler": "always_on", "ratio": "0.5", "serviceName": "other",
         "resourceAttributes": "a=1", "endpoint": "http://c:4318/v1/traces", "headers": "a=1", "queueLimit": "7777",
-        "batchLimit": "7", "interval": "7s", "eventLoops": "7",
+        "batchLimit": "7", "interval": "7s", "eventLoops": "7", "rejectedStatuses": "499", "signInsPerAddress": "7",
     ]
 }

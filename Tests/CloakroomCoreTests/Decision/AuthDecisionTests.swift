@@ -86,8 +86,9 @@ struct AuthDecisionTests {
     @Test("A token shortly before its end goes along while it is renewed, and one at its end is renewed first")
     func renewal() throws {
         let route = try route([.bearer], requiresAuthorization: true)
-        // 5 of 5.5 seconds have passed: the last fifth has begun, its last eighth has not.
-        let soon = session(accessEnds: Timestamp(milliseconds: 5_500))
+        let now = Timestamp(seconds: 50)
+        // 50 of 55 seconds have passed: the last fifth has begun, its last eighth has not.
+        let soon = session(accessEnds: Timestamp(seconds: 55))
         guard
             case .forwardAndRenew(let permit, let session) = AuthDecision.decide(
                 route, at: 0, now: now, session: .live(soon))
@@ -96,9 +97,19 @@ struct AuthDecisionTests {
         #expect(session === soon)
         let over = self.session(accessEnds: now)
         #expect(AuthDecision.decide(route, at: 0, now: now, session: .live(over)) == .renew(over))
-        let early = self.session(accessEnds: Timestamp(seconds: 60))
+        let early = self.session(accessEnds: Timestamp(seconds: 600))
         #expect(
             try self.permit(AuthDecision.decide(route, at: 0, now: now, session: .live(early))).bearerSession === early)
+    }
+
+    @Test("Rule 37: a token that ended is not renewed for that within 30 seconds after it was given")
+    func minimumInterval() throws {
+        let route = try route([.bearer], requiresAuthorization: true)
+        let over = session(accessEnds: Timestamp(seconds: 1))
+        #expect(
+            try permit(AuthDecision.decide(route, at: 0, now: now, session: .live(over))).bearerSession === over)
+        let later = Timestamp(seconds: 30)
+        #expect(AuthDecision.decide(route, at: 0, now: later, session: .live(over)) == .renew(over))
     }
 
     @Test("A route that sends no access token does not care when it ends")

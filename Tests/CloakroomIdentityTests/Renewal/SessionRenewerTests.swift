@@ -189,23 +189,33 @@ struct SessionRenewerTests {
         #expect(third?.authorization == Secret("Bearer canary-renewed-2"))
     }
 
-    @Test("is done again soon after a refusal where the fresh token has ended meanwhile, however short its life")
+    @Test("is done after each refusal of a token that has ended, however short its life, and paused for a fresh one")
     func shortLives() async throws {
         let (ticket, first) = try await test.session()
         var session = first
         test.client.giveLife(.seconds(1))
-        for number in 1...4 {
+        for number in 1...6 {
             session = try #require(await test.renew(session, ticket, cause: .refusal).session)
             await test.settle()
             #expect(session.authorization == Secret("Bearer canary-renewed-\(number)"))
-            // Not for reasons of time, and not before its end.
-            #expect(session.renewal.need(at: test.time.now) == .none)
-            #expect(!test.renewer.mayHelp(session))
-            let same = await test.renew(session, ticket, cause: .refusal).session
-            #expect(same === session)
             test.time.advance(by: .seconds(1))
+            // Not for reasons of time.
             #expect(session.renewal.need(at: test.time.now) == .none)
+            #expect(test.renewer.mayHelp(session))
         }
+        session = try #require(await test.renew(session, ticket, cause: .refusal).session)
+        await test.settle()
+        // Tokens that are revoked are told apart from an upstream that refuses fresh ones by doing it once.
+        session = try #require(await test.renew(session, ticket, cause: .refusal).session)
+        await test.settle()
+        #expect(session.authorization == Secret("Bearer canary-renewed-8"))
+        #expect(!test.renewer.mayHelp(session))
+        let same = await test.renew(session, ticket, cause: .refusal).session
+        #expect(same === session)
+        // Until its end, which is before that of the pause.
+        test.time.advance(by: .seconds(1))
+        #expect(test.renewer.mayHelp(session))
+        #expect(await test.renew(session, ticket, cause: .refusal).session?.version == session.version + 1)
     }
 
     @Test("is done for a refusal soon after one for age")
