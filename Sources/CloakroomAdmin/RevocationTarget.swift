@@ -3,8 +3,8 @@ import Foundation
 
 /// Whose sessions an operator wants to end.
 enum RevocationTarget: Equatable {
-    /// All of an account's.
-    case user(AccountName)
+    /// All of an account's: the typed e-mail address, or the upstream's user id.
+    case user(String)
     /// One, whoever's it is.
     case session(SessionID)
 
@@ -29,10 +29,12 @@ enum RevocationTarget: Equatable {
         else { throw Self.unclear }
         switch name {
         case "user":
-            guard text.contains("@"), text.utf8.count <= 254 else {
-                throw Mistake(isMalformed: false, detail: "user is the e-mail address that somebody signs in with.")
+            guard (1...255).contains(text.utf8.count) else {
+                throw Mistake(
+                    isMalformed: false,
+                    detail: "user is the e-mail address that was typed at sign-in, or the upstream's user id.")
             }
-            self = .user(AccountName(email: text))
+            self = .user(text)
         case "session":
             guard let id = SessionID(text) else {
                 throw Mistake(isMalformed: false, detail: "session is the 16 hexadecimal digits that logs show.")
@@ -44,5 +46,5 @@ enum RevocationTarget: Equatable {
 
     private static let unclear = Mistake(
         isMalformed: false,
-        detail: #"Send {"user": "e-mail"} or {"session": "16 hexadecimal digits"}, and nothing more."#)
+        detail: #"Send {"user": "e-mail or user id"} or {"session": "16 hexadecimal digits"}, and nothing more."#)
 }

@@ -6,8 +6,8 @@ import Logging
 
 /// `POST /sessions/revoke`: an operator ends the sessions of a user, or one session.
 ///
-/// It takes `Authorization: Bearer` with the operator's token and a JSON object with exactly one member: `user`, an
-/// e-mail address, or `session`, the 16 digits that logs show. It answers `{"ended": n}`, and problem documents
+/// It takes `Authorization: Bearer` with the operator's token and a JSON object with exactly one member: `user`, the
+/// e-mail address that was typed at sign-in or the upstream's user id, or `session`, the 16 digits that logs show. It answers `{"ended": n}`, and problem documents
 /// (RFC 9457). No browser has business here: a request that one sent from another page is refused, token or not.
 public struct SessionRevocation: Sendable {
     static let path = "/sessions/revoke"
@@ -56,7 +56,7 @@ public struct SessionRevocation: Sendable {
             let origin = RequestOrigin(peer: peer)
             let ended =
                 switch try RevocationTarget(json: Data(body.readableBytesView)) {
-                case .user(let account): try await sessions.revoke(user: account, from: origin, now: now())
+                case .user(let text): try await revoke(text, from: origin)
                 case .session(let id): try await sessions.revoke(session: id, from: origin, now: now())
                 }
             return AdminResponse.json(.ok, ["ended": ended])
@@ -68,6 +68,14 @@ public struct SessionRevocation: Sendable {
             response.headers[.retryAfter] = "5"
             return response
         }
+    }
+
+    /// Ends the sessions of whom a text names: by the address that was typed at sign-in, and by the upstream's user id.
+    /// No name is both.
+    private func revoke(_ user: String, from origin: RequestOrigin) async throws -> Int {
+        let byID = try await sessions.revoke(userID: user, from: origin, now: now())
+        guard user.contains("@") else { return byID }
+        return byID + (try await sessions.revoke(user: AccountName(email: user), from: origin, now: now()))
     }
 
     /// Comparing takes the same time wherever a token of the right length differs.

@@ -19,13 +19,15 @@ public enum SessionStores {
     ///   - tls: How TLS is spoken with a server, where the plan has it.
     ///   - group: Has the connection to a server.
     ///   - logger: Is told of failures, and when they are over.
+    ///   - unsourced: The source of sessions in records that name none, of releases before these named one.
     ///   - clock: What time it is.
     ///   - events: Is told what becomes of sessions.
     ///   - onOperation: Is told how long each operation took that left the process. Must not wait.
     /// - Throws: ``SessionStoreSetupError`` if secrets are missing; NIOSSL's error if there can be no such TLS.
     public static func make(
         _ plan: SessionPlan, tls: TLSConfiguration? = nil, group: any EventLoopGroup, logger: Logger,
-        clock: @escaping @Sendable () -> Timestamp, events: SessionEvents = SessionEvents(),
+        unsourced: SessionSource = .unknown, clock: @escaping @Sendable () -> Timestamp,
+        events: SessionEvents = SessionEvents(),
         onOperation: @escaping @Sendable (SessionStoreOperation, _ isSuccess: Bool, _ nanoseconds: UInt64) -> Void = {
             _, _, _ in
         }
@@ -41,20 +43,21 @@ public enum SessionStores {
             return Made(store: store, accounts: accounts)
         case .sqlite:
             let records = SQLiteRecords(path: plan.sqlite.path, logger: logger, now: clock)
-            return try sealed(records, plan, secrets, events, onOperation)
+            return try sealed(records, plan, secrets, unsourced, events, onOperation)
         case .valkey:
             let records = try ValkeyRecords(plan.valkey, tls: tls, group: group, logger: logger)
-            return try sealed(records, plan, secrets, events, onOperation)
+            return try sealed(records, plan, secrets, unsourced, events, onOperation)
         }
     }
 
     private static func sealed(
-        _ records: some SessionRecordStore, _ plan: SessionPlan, _ secrets: GatewaySecrets?, _ events: SessionEvents,
+        _ records: some SessionRecordStore, _ plan: SessionPlan, _ secrets: GatewaySecrets?,
+        _ unsourced: SessionSource, _ events: SessionEvents,
         _ onOperation: @escaping @Sendable (SessionStoreOperation, Bool, UInt64) -> Void
     ) throws(SessionStoreSetupError) -> Made {
         guard let secrets else { throw SessionStoreSetupError(store: plan.store) }
         let timed = TimedRecords(records, onOperation: onOperation)
-        let store = SealedSessionStore(timed, plan: plan, secrets: secrets, events: events)
+        let store = SealedSessionStore(timed, plan: plan, secrets: secrets, unsourced: unsourced, events: events)
         return Made(store: store, accounts: secrets.accountHashes)
     }
 }

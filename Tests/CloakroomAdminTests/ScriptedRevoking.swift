@@ -14,6 +14,7 @@ final class ScriptedRevoking: SessionRevoking {
     private struct State {
         var result: Result<Int, SessionStoreError>
         var calls: [Call] = []
+        var userIDs: [String] = []
     }
 
     private let state: Mutex<State>
@@ -21,11 +22,24 @@ final class ScriptedRevoking: SessionRevoking {
     init(_ result: Result<Int, SessionStoreError>) { state = Mutex(State(result: result)) }
 
     var calls: [Call] { state.withLock { $0.calls } }
+    /// The user ids that it was asked for; of those there are no sessions.
+    var userIDs: [String] { state.withLock { $0.userIDs } }
 
     func revoke(
         user account: AccountName, from origin: RequestOrigin, now: Timestamp
     ) async throws(SessionStoreError) -> Int {
         try note(Call(account: account, peer: origin.peer, now: now)).get()
+    }
+
+    func revoke(
+        userID id: String, from origin: RequestOrigin, now: Timestamp
+    ) async throws(SessionStoreError) -> Int {
+        let result = state.withLock { state in
+            state.userIDs.append(id)
+            return state.result
+        }
+        _ = try result.get()
+        return 0
     }
 
     func revoke(session id: SessionID, from origin: RequestOrigin, now: Timestamp) async throws(SessionStoreError)

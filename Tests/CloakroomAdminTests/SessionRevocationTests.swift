@@ -52,6 +52,21 @@ struct SessionRevocationTests {
         #expect(answer.calls == [ScriptedRevoking.Call(account: account, peer: "127.0.0.1", now: Self.now)])
     }
 
+    @Test("Rule 35: takes the upstream's user id as well, and an address that is one")
+    func revokesUserID() async throws {
+        let revoking = ScriptedRevoking(.success(2))
+        let revocation = SessionRevocation(token: Secret(Self.token), sessions: revoking, now: { Self.now })
+        try await ServedAdmin.run(revocation: revocation, logger: LogLines().logger) { address in
+            for user in ["17", "Jo@example.com"] {
+                let (_, _) = try await ServedAdmin.send(
+                    .POST, address + "/sessions/revoke", [Self.authorization, Self.json],
+                    body: #"{"user":"\#(user)"}"#)
+            }
+        }
+        #expect(revoking.userIDs == ["17", "Jo@example.com"])
+        #expect(revoking.calls.map(\.account) == [AccountName(email: "jo@example.com")])
+    }
+
     @Test("ends one session by the name that logs show; none is no error")
     func revokesSession() async throws {
         let answer = try await ask(
@@ -107,7 +122,8 @@ struct SessionRevocationTests {
         "What it cannot read or understand is told as a problem, and ends nothing",
         arguments: [
             ("", 400), ("{", 400), ("user=jo@example.com", 400), ("{}", 422), ("[]", 422), ("null", 422), ("1", 422),
-            (#"{"user":1}"#, 422), (#"{"user":null}"#, 422), (#"{"user":""}"#, 422), (#"{"user":"jo"}"#, 422),
+            (#"{"user":1}"#, 422), (#"{"user":null}"#, 422), (#"{"user":""}"#, 422),
+            (#"{"user":"\#(String(repeating: "x", count: 256))"}"#, 422),
             (#"{"users":"jo@example.com"}"#, 422), (#"{"user":"jo@example.com","session":"0123456789abcdef"}"#, 422),
             (#"{"user":"jo@example.com","dry":"run"}"#, 422), (#"{"session":"0123456789ABCDEF"}"#, 422),
             (#"{"session":"0123"}"#, 422), (#"{"session":["0123456789abcdef"]}"#, 422),

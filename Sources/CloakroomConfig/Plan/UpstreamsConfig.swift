@@ -63,6 +63,9 @@ extension UpstreamPlan {
     /// - `apiToken.header`: the field for the API token; default `X-API-TOKEN`.
     /// - `apiToken.value` or `apiToken.valueFile`: the token. Required within `apiToken`.
     /// - `signIn`, `refresh`, `revoke`, `user`: calls that deal in tokens; absent by default.
+    /// - `sessionSource`: the name under which sessions record that this upstream issued their tokens, which are sent to
+    ///   no other; default the upstream's name. Keep it when the upstream is renamed; change it when the upstream becomes
+    ///   another API, which ends the sessions of the one before.
     /// - `pool`: limits of the connections.
     init(named name: String, from scope: ConfigScope) {
         let targets = scope.requiredList("targets", as: .target)
@@ -76,7 +79,8 @@ extension UpstreamPlan {
             signIn: TokenCallPlan(from: scope.section("signIn"), credentials: .basic, canBeRejected: true),
             refresh: TokenCallPlan(from: scope.section("refresh"), canBeRejected: true),
             revoke: TokenCallPlan(from: scope.section("revoke")),
-            user: TokenCallPlan(from: scope.section("user"), method: "GET"),
+            user: TokenCallPlan(from: scope.section("user"), method: "GET", isUser: true),
+            sessionSource: scope.value("sessionSource", as: .name, default: name),
             pool: PoolPlan(from: scope.always("pool")))
     }
 }
@@ -92,10 +96,12 @@ extension TokenCallPlan {
     /// - `expiresIn`: the same for the lifetime in seconds; by default `exp` of a JWT is read.
     /// - `rejectedStatuses`, of `signIn` and `refresh` only: the statuses, 400 to 499, that reject the password or the
     ///   refresh token; default 400, 401, 403, 422 for `signIn`, 401 for `refresh`.
+    /// - `id`, for `user` only: the same for the user's id, a string or an integer, which names the account; default `id`.
+    ///   Where the answer has none, the account is the name that was typed at sign-in.
     /// - Returns: `nil` if the section is absent or not usable.
     fileprivate init?(
         from scope: ConfigScope, method: String = "POST", credentials: Credentials = .bearer,
-        canBeRejected: Bool = false
+        canBeRejected: Bool = false, isUser: Bool = false
     ) {
         let method = scope.value("method", as: .method, default: method)
         if let warning = MethodRules.warning(about: method) { scope.warn(warning, at: "method") }
@@ -108,10 +114,12 @@ extension TokenCallPlan {
         if let rejected, rejected.isEmpty {
             scope.complain(Mistake("is empty", "write at least one, such as 401"), at: "rejectedStatuses")
         }
+        let userID = isUser ? scope.value("id", as: .members, default: "id") : "id"
         guard let path else { return nil }
         self.init(
             method: method, path: path, credentials: credentials, accessToken: accessToken,
-            refreshToken: refreshToken, expiresIn: expiresIn, rejectedStatuses: rejected.map(Set.init))
+            refreshToken: refreshToken, expiresIn: expiresIn, rejectedStatuses: rejected.map(Set.init),
+            userID: userID)
     }
 }
 

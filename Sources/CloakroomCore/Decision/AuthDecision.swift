@@ -8,6 +8,9 @@ public enum AuthDecision: Sendable, Equatable {
     case forwardAndRenew(UpstreamPermit, Session)
     /// The session's tokens have ended: have them renewed, then decide again.
     case renew(Session)
+    /// The session holds tokens of another source than the route's upstream: have it ended, then decide again without
+    /// one. Nothing of it is sent anywhere.
+    case endSession(Session)
     /// The local table cannot tell: load the session, then decide again.
     case loadSession
 
@@ -27,11 +30,13 @@ public enum AuthDecision: Sendable, Equatable {
         _ route: RouteAccess, at routeIndex: Int, now: Timestamp, session lookup: @autoclosure () -> SessionLookup
     ) -> AuthDecision {
         guard route.usesSession else {
-            return .forward(UpstreamPermit(route: routeIndex, inject: route.inject, session: nil))
+            return .forward(UpstreamPermit(route: routeIndex, inject: route.inject))
         }
         switch lookup() {
         case .live(let session):
-            let permit = UpstreamPermit(route: routeIndex, inject: route.inject, session: session)
+            guard let permit = UpstreamPermit(route: routeIndex, of: route, session: session) else {
+                return .endSession(session)
+            }
             // Only who sends the access token needs a good one.
             guard route.inject.contains(.bearer) else { return .forward(permit) }
             return switch session.renewal.need(at: now) {
@@ -41,7 +46,7 @@ public enum AuthDecision: Sendable, Equatable {
             }
         case .none(let reason):
             guard !route.requiresAuthorization else { return .unauthorized(reason) }
-            return .forward(UpstreamPermit(route: routeIndex, inject: route.inject, session: nil))
+            return .forward(UpstreamPermit(route: routeIndex, inject: route.inject))
         case .unknown:
             return .loadSession
         }
@@ -51,10 +56,11 @@ public enum AuthDecision: Sendable, Equatable {
 extension AuthDecision {
     /// Leave for a request whose session has just been renewed. It goes on with what there is, however long that lasts:
     /// otherwise an upstream whose tokens end at once would keep it for ever.
+    /// - Returns: `nil` if the session's tokens come from another source than the route's upstream.
     public static func permit(
         _ route: RouteAccess, at routeIndex: Int, renewed session: Session
-    ) -> UpstreamPermit {
-        UpstreamPermit(route: routeIndex, inject: route.inject, session: session)
+    ) -> UpstreamPermit? {
+        UpstreamPermit(route: routeIndex, of: route, session: session)
     }
 }
 
@@ -64,6 +70,15 @@ public struct RouteAccess: Sendable, Equatable {
     public var requiresAuthorization: Bool
     /// What is added to the request on its way to the upstream.
     public var inject: Injection
+    /// The source whose tokens the route's upstream may get: sessions of another one do not open the route.
+    public var source: SessionSource
+
+    /// Notes the rules of a route.
+    public init(requiresAuthorization: Bool, inject: Injection, source: SessionSource = .unknown) {
+        self.requiresAuthorization = requiresAuthorization
+        self.inject = inject
+        self.source = source
+    }
 
     /// Whether it matters who asks.
     public var usesSession: Bool {
@@ -75,6 +90,13 @@ extension Route {
     /// Who may ask for it, and with what a request goes on.
     public var access: RouteAccess {
         RouteAccess(requiresAuthorization: requiresAuthorization, inject: inject)
+    }
+
+    /// The same in a plan whose sessions come from a source.
+    /// - Parameter source: ``GatewayPlan/sessionSource``. Configuration lets only routes to that upstream use sessions.
+    public func access(source: SessionSource?) -> RouteAccess {
+        RouteAccess(
+            requiresAuthorization: requiresAuthorization, inject: inject, source: source ?? .unknown)
     }
 
     /// Whether it matters who asks.
@@ -89,9 +111,20 @@ public struct UpstreamPermit: Sendable, Equatable {
     private let inject: Injection
     private let session: Session?
 
-    fileprivate init(route: Int, inject: Injection, session: Session?) {
+    /// For a request without a session.
+    fileprivate init(route: Int, inject: Injection) {
         self.route = route
         self.inject = inject
+        session = nil
+    }
+
+    /// The only way to a permit with a session.
+    /// - Returns: `nil` unless the session's tokens come from the route's source.
+    @inline(__always)
+    fileprivate init?(route: Int, of access: RouteAccess, session: Session) {
+        guard session.source == access.source else { return nil }
+        self.route = route
+        inject = access.inject
         self.session = session
     }
 
@@ -130,6 +163,7 @@ extension AuthDecision {
         case (.forwardAndRenew(let one, let session), .forwardAndRenew(let other, let another)):
             one == other && session === another
         case (.renew(let one), .renew(let other)): one === other
+        case (.endSession(let one), .endSession(let other)): one === other
         case (.loadSession, .loadSession): true
         default: false
         }

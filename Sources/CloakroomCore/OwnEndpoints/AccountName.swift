@@ -1,23 +1,35 @@
-// The Unicode normalisation of the standard library has no public name yet. Foundation's would pull all of Foundation in.
-@_spi(_Unicode) import Swift
+// Normalisation form KC has no name in the standard library. Only cold paths come here.
+import Foundation
 
-/// The one spelling of an account's name: two spellings that an upstream takes for the same account are the same here.
+/// The one name of an account: two spellings that an upstream takes for the same account are the same here.
 ///
-/// Whatever counts or finds by account (the sign-in throttle, logs, a user's list of sessions) uses this and never the
-/// text that was typed, or each way of writing a name would have a count of its own.
+/// Whatever finds by account (a user's list of sessions, sign-out everywhere) uses this and never the text that was typed.
+/// The first byte tells the kinds of names apart, so that a name of one kind never equals one of another: a typed name
+/// begins with no control character; a user id begins with byte 2. Byte 1 is kept for a subject of an issuer.
 public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomReflectable {
-    /// The name without white space around it, in lower case, in normalisation form C (UAX #15), as UTF-8.
+    /// The bytes that accounts are compared and hashed by.
     public let canonicalBytes: [UInt8]
 
-    /// Brings an e-mail address into its one spelling.
+    /// Brings a typed e-mail address into its one spelling: without white space and controls around it, case-folded, in
+    /// normalisation form KC (UAX #15, NFKC_Casefold but for what that ignores), as UTF-8.
     public init(email: String) {
         let scalars = email.unicodeScalars
-        let isSpace: (Unicode.Scalar) -> Bool = \.properties.isWhitespace
-        let start = scalars.firstIndex { !isSpace($0) } ?? scalars.endIndex
-        let end = scalars.lastIndex { !isSpace($0) }.map(scalars.index(after:)) ?? start
-        // Normalised on both sides of the lowering: it maps composed characters, and may leave its results decomposed.
-        let composed = Self.normalised(String(scalars[start..<end]))
-        canonicalBytes = Array(Self.normalised(composed.lowercased()).utf8)
+        let isEdge: (Unicode.Scalar) -> Bool = {
+            $0.properties.isWhitespace || $0.properties.generalCategory == .control
+        }
+        let start = scalars.firstIndex { !isEdge($0) } ?? scalars.endIndex
+        let end = scalars.lastIndex { !isEdge($0) }.map(scalars.index(after:)) ?? start
+        // Normalised on both sides of the folding: it maps composed characters, and may leave its results decomposed.
+        let composed = String(scalars[start..<end]).precomposedStringWithCompatibilityMapping
+        canonicalBytes = Array(Self.folded(composed).precomposedStringWithCompatibilityMapping.utf8)
+    }
+
+    /// Names the account that an upstream knows by a user id.
+    /// - Parameters:
+    ///   - id: As the upstream writes it; nothing is folded.
+    ///   - source: Which upstream. Two of them may give the same id to two people.
+    public init(userID id: String, source: SessionSource) {
+        canonicalBytes = [2] + source.value.bigEndianBytes + Array(id.utf8)
     }
 
     /// Takes a name that was brought into its one spelling before.
@@ -35,9 +47,32 @@ public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomRe
     /// Shows no child.
     public var customMirror: Mirror { Mirror(self, children: []) }
 
-    private static func normalised(_ text: String) -> String {
-        var result = String.UnicodeScalarView()
-        for scalar in text._nfc { result.append(scalar) }
-        return String(result)
+    /// Lower case by way of upper case: some letters have two lower-case forms (`ß` and `ss`, `ς` and `σ`). `ẞ` is its own
+    /// upper case, hence lower case first.
+    private static func folded(_ text: String) -> String {
+        text.lowercased().uppercased().lowercased()
     }
+}
+
+extension AccountName {
+    /// A coarser spelling for counting attempts, in which names are equal that many databases take for equal: without
+    /// accents and other marks on letters, and with `ø`, `đ`, `ł`, `ħ`, `ŧ`, `ı`, `æ` and `œ` as their base letters.
+    ///
+    /// Never for finding sessions: two people may share it.
+    public var withoutMarks: AccountName {
+        let text = String(decoding: canonicalBytes, as: UTF8.self).decomposedStringWithCompatibilityMapping
+        var scalars = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars {
+            switch scalar.properties.generalCategory {
+            case .nonspacingMark, .enclosingMark: continue
+            default: scalars.append(contentsOf: Self.baseLetters[scalar] ?? [scalar])
+            }
+        }
+        return AccountName(canonicalBytes: Array(String(scalars).utf8))
+    }
+
+    /// Letters with a stroke and joined letters, which do not decompose.
+    private static let baseLetters: [Unicode.Scalar: [Unicode.Scalar]] = [
+        "ø": ["o"], "đ": ["d"], "ł": ["l"], "ħ": ["h"], "ŧ": ["t"], "ı": ["i"], "æ": ["a", "e"], "œ": ["o", "e"],
+    ]
 }

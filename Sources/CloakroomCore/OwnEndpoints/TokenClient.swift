@@ -118,10 +118,23 @@ public enum AccountEvent: Sendable, Equatable {
 
     /// Somebody signed out.
     case signOut(SessionID)
+    /// What happens to the tokens of sessions that were ended by their names.
+    public enum EndedTokens: String, Sendable, Hashable, CaseIterable {
+        /// They are revoked upstream in the background; ``AccountEvent/revokeFailed(_:)`` follows where that fails.
+        case revoking
+        /// The store keeps sessions sealed, and only their tickets would open them: the tokens live on upstream until they
+        /// expire, and no request can use them.
+        case notRevokedSealed = "not_revoked_sealed"
+        /// They come from another upstream than the one that signs people in, and are sent to no other.
+        case notRevokedSourceGone = "not_revoked_source_gone"
+    }
+
     /// Somebody ended other sessions of theirs.
-    case signOutOthers([SessionID], by: SessionID)
+    case signOutOthers([SessionID], by: SessionID, tokens: EndedTokens)
     /// An operator ended sessions.
-    case revoked([SessionID])
+    case revoked([SessionID], tokens: EndedTokens)
+    /// The oldest sessions of an account that had too many ended at a sign-in.
+    case evicted([SessionID], tokens: EndedTokens)
     /// The upstream could not be told that tokens are void.
     case revokeFailed(SessionID)
     /// Tokens were to be renewed.

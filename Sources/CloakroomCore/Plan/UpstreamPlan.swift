@@ -20,15 +20,19 @@ public struct UpstreamPlan: Sendable, Equatable {
     public var revoke: TokenCallPlan?
     /// How the signed-in user is fetched.
     public var user: TokenCallPlan?
+    /// The name under which sessions record that this upstream issued their tokens; see ``SessionSource``. Only of use
+    /// where people sign in.
+    public var sessionSource: String
     /// Limits of the connection pool.
     public var pool: PoolPlan
 
     /// Makes an upstream.
+    /// - Parameter sessionSource: `nil` is the upstream's name.
     public init(
         name: String, targets: [UpstreamTargetPlan], tls: UpstreamTLSPlan? = nil,
         resolveInterval: Duration = .seconds(30), preserveHost: Bool = true, apiToken: APIToken? = nil,
         signIn: TokenCallPlan? = nil, refresh: TokenCallPlan? = nil, revoke: TokenCallPlan? = nil,
-        user: TokenCallPlan? = nil, pool: PoolPlan = PoolPlan()
+        user: TokenCallPlan? = nil, sessionSource: String? = nil, pool: PoolPlan = PoolPlan()
     ) {
         self.name = name
         self.targets = targets
@@ -40,6 +44,7 @@ public struct UpstreamPlan: Sendable, Equatable {
         self.refresh = refresh
         self.revoke = revoke
         self.user = user
+        self.sessionSource = sessionSource ?? name
         self.pool = pool
     }
 }
@@ -85,12 +90,14 @@ public struct TokenCallPlan: Sendable, Equatable {
     /// The statuses, 400...499, by which the upstream rejects the password or the refresh token where it gives no OAuth
     /// error code; `nil` is 400, 401, 403, 422 for a sign-in and 401 for a refresh.
     public var rejectedStatuses: Set<Int>?
+    /// Where the user's id stands in the answer of a `user` call: a string or an integer. Of no use in other calls.
+    public var userID: String
 
     /// Makes a token call.
     public init(
         method: String = "POST", path: String, credentials: Credentials = .bearer,
         accessToken: String = "accessToken", refreshToken: String = "refreshToken", expiresIn: String? = nil,
-        rejectedStatuses: Set<Int>? = nil
+        rejectedStatuses: Set<Int>? = nil, userID: String = "id"
     ) {
         self.method = method
         self.path = path
@@ -99,6 +106,7 @@ public struct TokenCallPlan: Sendable, Equatable {
         self.refreshToken = refreshToken
         self.expiresIn = expiresIn
         self.rejectedStatuses = rejectedStatuses
+        self.userID = userID
     }
 }
 

@@ -2,7 +2,7 @@
 ///
 /// Each array of its own would cost 32 bytes and the rounding of an allocation more.
 struct PackedSession: Sendable, CustomStringConvertible, CustomReflectable {
-    private static let headerSize = 8
+    private static let headerSize = 10
     private static let absent: UInt32 = .max
     private let bytes: [UInt8]
 
@@ -10,9 +10,11 @@ struct PackedSession: Sendable, CustomStringConvertible, CustomReflectable {
         // Addresses are short and account names bounded; whatever is longer would not fit its length field.
         let peer = Array(client.peer.utf8.prefix(255))
         let account = user.account.canonicalBytes.prefix(Int(UInt16.max))
+        // Mostly there is no other name than the account's.
+        let name = user.name == user.account ? [] : user.name.canonicalBytes.prefix(Int(UInt16.max))
         let token = refreshToken?.bytes ?? []
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(Self.headerSize + token.count + account.count + peer.count + user.json.count)
+        bytes.reserveCapacity(Self.headerSize + token.count + account.count + name.count + peer.count + user.json.count)
         let tokenCount = refreshToken == nil ? Self.absent : UInt32(truncatingIfNeeded: token.count)
         for shift in stride(from: 0, to: 32, by: 8) {
             bytes.append(UInt8(truncatingIfNeeded: tokenCount >> UInt32(shift)))
@@ -20,8 +22,10 @@ struct PackedSession: Sendable, CustomStringConvertible, CustomReflectable {
         for shift in stride(from: 0, to: 16, by: 8) { bytes.append(UInt8(truncatingIfNeeded: account.count >> shift)) }
         bytes.append(UInt8(peer.count))
         bytes.append(client.userAgent.rawValue)
+        for shift in stride(from: 0, to: 16, by: 8) { bytes.append(UInt8(truncatingIfNeeded: name.count >> shift)) }
         bytes += token
         bytes += account
+        bytes += name
         bytes += peer
         bytes += user.json
         self.bytes = bytes
@@ -37,7 +41,8 @@ struct PackedSession: Sendable, CustomStringConvertible, CustomReflectable {
     }
     private var tokenEnd: Int { Self.headerSize + (hasRefreshToken ? Int(tokenCount) : 0) }
     private var accountEnd: Int { tokenEnd + (Int(bytes[4]) | Int(bytes[5]) << 8) }
-    private var peerEnd: Int { accountEnd + Int(bytes[6]) }
+    private var nameEnd: Int { accountEnd + (Int(bytes[8]) | Int(bytes[9]) << 8) }
+    private var peerEnd: Int { nameEnd + Int(bytes[6]) }
 
     var hasRefreshToken: Bool { tokenCount != Self.absent }
 
@@ -47,12 +52,13 @@ struct PackedSession: Sendable, CustomStringConvertible, CustomReflectable {
 
     var user: UserProfile {
         UserProfile(
-            json: Array(bytes[peerEnd...]), account: AccountName(canonicalBytes: Array(bytes[tokenEnd..<accountEnd])))
+            json: Array(bytes[peerEnd...]), account: AccountName(canonicalBytes: Array(bytes[tokenEnd..<accountEnd])),
+            name: nameEnd == accountEnd ? nil : AccountName(canonicalBytes: Array(bytes[accountEnd..<nameEnd])))
     }
 
     var client: SessionClient {
         SessionClient(
-            peer: String(decoding: bytes[accountEnd..<peerEnd], as: UTF8.self),
+            peer: String(decoding: bytes[nameEnd..<peerEnd], as: UTF8.self),
             userAgent: UserAgentFamily(rawValue: bytes[7]) ?? .other)
     }
 }

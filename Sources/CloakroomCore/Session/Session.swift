@@ -15,6 +15,8 @@ public final class Session: Sendable {
     public let expiresAt: Timestamp
     /// Counts the changes of the session's contents, from 1; who saves a change names the version that it changed.
     public let version: UInt64
+    /// Which upstream issued its tokens: they are sent to no other.
+    public let source: SessionSource
     /// When its tokens are to be renewed.
     public let renewal: RenewalTimes
     private let obtainedAt: Timestamp
@@ -25,13 +27,15 @@ public final class Session: Sendable {
     /// Makes a session.
     public init(
         key: SessionKey, user: UserProfile, tokens: SessionTokens, client: SessionClient = SessionClient(),
-        createdAt: Timestamp, expiresAt: Timestamp, lastUsedAt: Timestamp, version: UInt64 = 1
+        source: SessionSource = .unknown, createdAt: Timestamp, expiresAt: Timestamp, lastUsedAt: Timestamp,
+        version: UInt64 = 1
     ) {
         self.key = key
         self.authorization = tokens.authorization
         self.createdAt = createdAt
         self.expiresAt = expiresAt
         self.version = version
+        self.source = source
         renewal = RenewalTimes(tokens, spread: key.word3)
         obtainedAt = tokens.obtainedAt
         accessExpiresAt = tokens.accessExpiresAt ?? Timestamp(milliseconds: .max)
@@ -83,8 +87,9 @@ public final class Session: Sendable {
     /// The same session with what was renewed, one version on.
     public func renewed(with renewal: SessionRenewal, expiresAt: Timestamp? = nil) -> Session {
         Session(
-            key: key, user: UserProfile(json: renewal.userJSON ?? user.json, account: user.account),
-            tokens: renewal.tokens ?? tokens, client: client, createdAt: createdAt,
+            key: key,
+            user: UserProfile(json: renewal.userJSON ?? user.json, account: user.account, name: user.name),
+            tokens: renewal.tokens ?? tokens, client: client, source: source, createdAt: createdAt,
             expiresAt: expiresAt ?? self.expiresAt, lastUsedAt: lastUsedAt, version: version + 1)
     }
 }
@@ -122,11 +127,16 @@ public struct UserProfile: Sendable, Equatable, CustomStringConvertible, CustomR
     public var json: [UInt8]
     /// The account that was signed in to: what a user's sessions have in common.
     public var account: AccountName
+    /// The name that was typed at sign-in, for an operator who knows no other. The same as ``account`` where the
+    /// upstream gives no user id.
+    public var name: AccountName
 
     /// Makes a profile.
-    public init(json: [UInt8], account: AccountName) {
+    /// - Parameter name: `nil` is `account`.
+    public init(json: [UInt8], account: AccountName, name: AccountName? = nil) {
         self.json = json
         self.account = account
+        self.name = name ?? account
     }
 
     /// Always `<redacted>`.

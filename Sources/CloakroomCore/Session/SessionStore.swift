@@ -58,12 +58,18 @@ public struct NewSession: Sendable {
     public var tokens: SessionTokens
     /// Where from.
     public var client: SessionClient
+    /// Which upstream issued the tokens.
+    public var source: SessionSource
 
     /// Makes the parts of a session.
-    public init(user: UserProfile, tokens: SessionTokens, client: SessionClient = SessionClient()) {
+    public init(
+        user: UserProfile, tokens: SessionTokens, client: SessionClient = SessionClient(),
+        source: SessionSource = .unknown
+    ) {
         self.user = user
         self.tokens = tokens
         self.client = client
+        self.source = source
     }
 }
 
@@ -163,14 +169,45 @@ public protocol AccountSessions: Sendable {
     func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary]
     /// Ends a session by its name.
     /// - Parameter account: Whose it has to be; `nil` for an operator, who may end anybody's.
-    /// - Returns: Whether there was one.
-    func end(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp)
-        async throws(SessionStoreError) -> Bool
-    /// Ends the sessions of an account.
+    /// - Returns: What ended; `nil` if there was none.
+    func take(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp)
+        async throws(SessionStoreError) -> EndedSession?
+    /// Ends the sessions of an account, and those that were signed in to under this name.
     /// - Parameter kept: One that goes on.
     /// - Returns: Those that were ended.
-    func endAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp)
-        async throws(SessionStoreError) -> [SessionID]
+    func takeAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp)
+        async throws(SessionStoreError) -> [EndedSession]
+}
+
+extension AccountSessions {
+    /// The same as ``take(_:of:reason:now:)``, for callers that do not use the tokens.
+    /// - Returns: Whether there was one.
+    public func end(
+        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> Bool {
+        try await take(id, of: account, reason: reason, now: now) != nil
+    }
+
+    /// The same as ``takeAll(of:but:reason:now:)``, for callers that do not use the tokens.
+    public func endAll(
+        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> [SessionID] {
+        try await takeAll(of: account, but: kept, reason: reason, now: now).map(\.id)
+    }
+}
+
+/// A session that was ended by its name.
+public struct EndedSession: Sendable {
+    /// Its name.
+    public let id: SessionID
+    /// The session, with tokens to be revoked upstream; `nil` where only its ticket would open it.
+    public let opened: Session?
+
+    /// Notes an end.
+    public init(id: SessionID, opened: Session?) {
+        self.id = id
+        self.opened = opened
+    }
 }
 
 /// What a user is told about one of their sessions.
@@ -219,6 +256,8 @@ public enum SessionEndReason: String, Sendable, Hashable, CaseIterable {
     case revoked
     /// The upstream refused to renew its tokens.
     case refreshRejected = "refresh_rejected"
+    /// The upstream that issued its tokens is not the one that signs people in any more.
+    case sourceGone = "source_gone"
     /// What the store keeps of it cannot be read: it was damaged, or sealed under a secret that is not known here.
     case unreadable
 }

@@ -96,7 +96,7 @@ extension SessionEndReason {
     /// What a client with the ticket of a session that ended is told.
     public var unauthorizedReason: UnauthorizedReason {
         switch self {
-        case .signedOut, .replaced, .revoked: .revoked
+        case .signedOut, .replaced, .revoked, .sourceGone: .revoked
         case .unreadable: .noSession
         case .refreshRejected: .refreshRejected
         case .expiredIdle: .expiredIdle

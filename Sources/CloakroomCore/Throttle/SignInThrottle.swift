@@ -3,6 +3,14 @@
 /// An account from one address, an address whatever the account, an account from everywhere. An attempt goes through if
 /// none of the three holds it back. Unknown accounts count like any other: nobody here knows which are known.
 ///
+/// Accounts are counted by the typed name, case-folded and normalised: before the upstream has accepted a password, no
+/// other name is known. Many databases also take `jö` for `jo`, so that each accent would be five guesses more. All
+/// spellings with marks are therefore counted together as well (``ThrottleKey/Scope/spelling``), by the name without
+/// them. A success forgets the failures of exactly the typed name, never those of that common count: an attacker whose own
+/// account differs from another in an accent only cannot reset it. All spellings of a name together have twice the
+/// attempts of one, whatever their number. Spellings that only the upstream knows to be one account (an alias, dots that
+/// it ignores) are bounded by the address.
+///
 /// Two more rules bound all attempts, successful ones too: each sign-in makes the upstream check a password and issue
 /// tokens, and one right password must not pay for any number of those.
 public enum SignInThrottle {
@@ -16,6 +24,7 @@ public enum SignInThrottle {
         case .accountAndAddress: accountAndAddress
         case .address: address
         case .account: account
+        case .spelling: accountAndAddress
         case .attemptsOfAccount: attempts(attemptsOfAccount)
         case .attempts: attempts(UInt32(clamping: max(1, attemptsPerAddress)))
         }
@@ -28,10 +37,13 @@ public enum SignInThrottle {
     public static func keys(account: AccountName, address: String, under key: KeyedHash) -> [ThrottleKey] {
         let block = AddressBlock(address)?.bytes ?? Array(address.utf8)
         let name = account.canonicalBytes
-        return [
+        let base = account.withoutMarks.canonicalBytes
+        var keys = [
             makeKey(.accountAndAddress, [name, block], key), makeKey(.address, [block], key),
-            makeKey(.account, [name], key),
+            makeKey(.account, [base], key),
         ]
+        if base != name { keys.append(makeKey(.spelling, [base, block], key)) }
+        return keys
     }
 
     /// The names that all attempts are counted by, successful ones too. Parameters as above.

@@ -18,12 +18,14 @@ public struct ThrottleKey: Sendable, Hashable {
         case accountAndAddress = 1
         /// One address, whatever the account.
         case address = 2
-        /// An account from everywhere.
+        /// An account from everywhere, whatever marks are on its letters.
         case account = 3
         /// An account from one address: all attempts, successful ones too.
         case attemptsOfAccount = 4
         /// One address: all attempts, successful ones too.
         case attempts = 5
+        /// All spellings of an account with marks on letters, from one address.
+        case spelling = 6
     }
 
     /// What is counted.

@@ -3,9 +3,9 @@ import CloakroomCore
 /// What users do about their own sessions.
 ///
 /// Nothing here slides the idle timeout of the session that asks. Sessions that end here are dead at once, on every
-/// replica; their tokens are not made void upstream, for a store that leaves the process cannot open a session without
-/// its ticket. Nobody can use them any more, and they end by themselves. The session that asks is another matter: its
-/// ticket is at hand.
+/// replica. Their tokens are revoked upstream in the background where the store can open them: the memory store can; one
+/// that keeps sessions sealed cannot without their tickets, and the audit line says so. The session that asks is another
+/// matter: its ticket is at hand.
 extension AccountEndpoints {
     /// 200 with the sessions of whoever asks.
     func listSessions(_ request: OwnRequest) async -> OwnResponse {
@@ -18,9 +18,9 @@ extension AccountEndpoints {
     /// 200 with `{"ended": n}`: a page that says how many there were needs no second request.
     func endOtherSessions(_ request: OwnRequest) async -> OwnResponse {
         await withSession(of: request) { session throws(SessionStoreError) in
-            let ended = try await store.endAll(
+            let ended = try await store.takeAll(
                 of: session.user.account, but: session.id, reason: .revoked, now: request.now)
-            if !ended.isEmpty { observer.accountEvent(.signOutOthers(ended, by: session.id), from: request.origin) }
+            noteEnd(of: ended, by: session, request)
             return OwnResponse(status: 200, content: .json(Array(#"{"ended":\#(ended.count)}"#.utf8)))
         }
     }
@@ -31,11 +31,19 @@ extension AccountEndpoints {
         await withSession(of: request) { session throws(SessionStoreError) in
             guard let id = request.name.flatMap({ SessionID($0) }) else { return problem(.notFound) }
             guard id != session.id else { return await signOut(request) }
-            guard try await store.end(id, of: session.user.account, reason: .revoked, now: request.now) else {
+            let account = session.user.account
+            guard let ended = try await store.take(id, of: account, reason: .revoked, now: request.now) else {
                 return problem(.notFound)
             }
-            observer.accountEvent(.signOutOthers([id], by: session.id), from: request.origin)
+            noteEnd(of: [ended], by: session, request)
             return OwnResponse(status: 204)
         }
+    }
+
+    private func noteEnd(of ended: [EndedSession], by session: Session, _ request: OwnRequest) {
+        guard !ended.isEmpty else { return }
+        let tokens = revocations.revoke(ended)
+        observer.accountEvent(
+            .signOutOthers(ended.map(\.id), by: session.id, tokens: tokens), from: request.origin)
     }
 }

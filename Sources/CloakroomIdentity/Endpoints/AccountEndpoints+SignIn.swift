@@ -102,10 +102,10 @@ extension AccountEndpoints {
             let userAgent = UserAgentFamily(userAgent: request.userAgent ?? "")
             let new = NewSession(
                 user: signedIn.user, tokens: signedIn.tokens,
-                client: SessionClient(peer: request.origin.peer, userAgent: userAgent))
+                client: SessionClient(peer: request.origin.peer, userAgent: userAgent), source: source)
             let (ticket, session) = try await store.create(new, now: request.now)
             made = ticket
-            await makeRoom(for: session, now: request.now)
+            await makeRoom(for: session, request)
             guard let presented = request.ticket else { return (ticket, session, nil) }
             return (ticket, session, try await store.end(presented, reason: .replaced, now: request.now))
         } catch {
@@ -118,12 +118,17 @@ extension AccountEndpoints {
 
     /// Ends the oldest sessions of an account that has too many, or one person with one password could fill the store.
     /// That it cannot be done now is no reason to refuse a sign-in; the next one tries again.
-    private func makeRoom(for session: Session, now: Timestamp) async {
+    private func makeRoom(for session: Session, _ request: OwnRequest) async {
         let account = session.user.account
-        guard let all = try? await store.sessions(of: account, now: now) else { return }
+        guard let all = try? await store.sessions(of: account, now: request.now) else { return }
+        var ended: [EndedSession] = []
         for oldest in all.dropFirst(self.session.maxSessionsPerAccount) where oldest.id != session.id {
-            _ = try? await store.end(oldest.id, of: account, reason: .replaced, now: now)
+            let one = try? await store.take(oldest.id, of: account, reason: .replaced, now: request.now)
+            if let one { ended.append(one) }
         }
+        guard !ended.isEmpty else { return }
+        let tokens = revocations.revoke(ended)
+        observer.accountEvent(.evicted(ended.map(\.id), tokens: tokens), from: request.origin)
     }
 
     private func upstreamFailure(_ error: TokenClientError) -> OwnResponse {

@@ -22,15 +22,21 @@ public struct AccountEndpoints: OwnEndpoints {
     /// `nil` where the plan throttles nothing.
     let throttle: ThrottledAttempts?
     let spans: ChildSpans
+    /// Whose tokens `client` deals in; it is given those of no other source.
+    let source: SessionSource
+    let revocations: TokenRevocations
 
     /// Makes the endpoints.
     /// - Parameters:
     ///   - hashes: What accounts are called in logs and counted by.
+    ///   - source: Whose tokens `client` deals in: what new sessions record.
+    ///   - revocations: Revokes the tokens of sessions that are ended by their names; `nil` makes one.
     ///   - tracer: Makes the spans `sign_in` and `sign_out` for requests that are sampled: below
     ///     ``ServiceContext/current``.
     public init(
         store: any SessionStore, client: any TokenClient, observer: any AccountObserver, session: SessionPlan,
-        accounts: AccountsPlan, accounts hashes: AccountHashes, tracer: (any Tracer)? = nil
+        accounts: AccountsPlan, accounts hashes: AccountHashes, source: SessionSource = .unknown,
+        revocations: TokenRevocations? = nil, tracer: (any Tracer)? = nil
     ) {
         self.store = store
         self.client = client
@@ -43,6 +49,9 @@ public struct AccountEndpoints: OwnEndpoints {
             ? ThrottledAttempts(store: store, key: hashes.newest, signInsPerAddress: accounts.signInsPerAddress) : nil
         cookie = SessionCookie(session.cookie)
         spans = ChildSpans(tracer)
+        self.source = source
+        self.revocations =
+            revocations ?? TokenRevocations(client: client, observer: observer, source: source)
     }
 
     /// Answers one request, after the calls to store and upstream that it takes.
@@ -75,7 +84,10 @@ public struct AccountEndpoints: OwnEndpoints {
         guard let ticket = request.ticket else { return unauthorized(.noSession) }
         do throws(SessionStoreError) {
             switch try await lookUp(ticket, now: request.now) {
-            case .live(let session): return try await body(session)
+            case .live(let session) where session.source == source: return try await body(session)
+            case .live:
+                _ = try await store.end(ticket, reason: .sourceGone, now: request.now)
+                return unauthorized(SessionEndReason.sourceGone.unauthorizedReason)
             case .none(let reason): return unauthorized(reason)
             case .unknown: return storeFailure(SessionStoreError(.unavailable))
             }
@@ -127,6 +139,11 @@ public struct AccountEndpoints: OwnEndpoints {
     /// - Returns: Whether it could be.
     @discardableResult
     func revoke(_ session: Session, for request: OwnRequest) async -> Bool {
+        // Tokens of another upstream are not sent to this one.
+        guard session.source == source else {
+            observer.accountEvent(.revokeFailed(session.id), from: request.origin)
+            return false
+        }
         do {
             try await client.revoke(session.tokens, traceparent: request.traceparent)
             return true

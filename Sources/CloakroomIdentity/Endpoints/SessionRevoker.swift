@@ -2,35 +2,54 @@ public import CloakroomCore
 
 /// Ends sessions for an operator, on all replicas, and says so in the audit log.
 ///
-/// Tokens are not made void upstream: without its ticket a session cannot be opened. Nobody can use them any more.
+/// Their tokens are revoked upstream in the background where the store can open the sessions.
 public struct SessionRevoker: SessionRevoking {
     private let sessions: any AccountSessions
     private let observer: any AccountObserver
+    private let source: @Sendable () -> SessionSource
+    private let revoke: @Sendable ([EndedSession]) -> AccountEvent.EndedTokens
 
     /// Makes a revoker over a store.
-    public init(sessions: any AccountSessions, observer: any AccountObserver) {
+    /// - Parameters:
+    ///   - source: The source under which user ids are known at the moment.
+    ///   - revoke: Has the tokens of ended sessions revoked upstream, and never waits: ``TokenRevocations/revoke(_:)``.
+    public init(
+        sessions: any AccountSessions, observer: any AccountObserver,
+        source: @escaping @Sendable () -> SessionSource,
+        revoke: @escaping @Sendable ([EndedSession]) -> AccountEvent.EndedTokens
+    ) {
         self.sessions = sessions
         self.observer = observer
+        self.source = source
+        self.revoke = revoke
     }
 
-    /// Ends all sessions of an account.
+    /// Ends all sessions of an account, and those that were signed in to under its name.
     public func revoke(
         user account: AccountName, from origin: RequestOrigin, now: Timestamp
     ) async throws(SessionStoreError) -> Int {
-        let ended = try await sessions.endAll(of: account, but: nil, reason: .revoked, now: now)
-        return note(ended, origin)
+        note(try await sessions.takeAll(of: account, but: nil, reason: .revoked, now: now), origin)
+    }
+
+    /// Ends all sessions of the account that the upstream which signs people in knows by a user id.
+    public func revoke(
+        userID id: String, from origin: RequestOrigin, now: Timestamp
+    ) async throws(SessionStoreError) -> Int {
+        try await revoke(user: AccountName(userID: id, source: source()), from: origin, now: now)
     }
 
     /// Ends one session, whoever's it is.
     public func revoke(
         session id: SessionID, from origin: RequestOrigin, now: Timestamp
     ) async throws(SessionStoreError) -> Int {
-        let isEnded = try await sessions.end(id, of: nil, reason: .revoked, now: now)
-        return note(isEnded ? [id] : [], origin)
+        let ended = try await sessions.take(id, of: nil, reason: .revoked, now: now)
+        return note(ended.map { [$0] } ?? [], origin)
     }
 
-    private func note(_ ended: [SessionID], _ origin: RequestOrigin) -> Int {
-        if !ended.isEmpty { observer.accountEvent(.revoked(ended), from: origin) }
+    private func note(_ ended: [EndedSession], _ origin: RequestOrigin) -> Int {
+        if !ended.isEmpty {
+            observer.accountEvent(.revoked(ended.map(\.id), tokens: revoke(ended)), from: origin)
+        }
         return ended.count
     }
 }

@@ -21,11 +21,14 @@ public final class SessionRenewer: SessionRenewing, CustomStringConvertible, Cus
     let register: Mutex<RenewalRegister>
     let spans: ChildSpans
     private let canRenew: Bool
+    /// Whose tokens `client` deals in; it is given those of no other source.
+    let source: SessionSource
     private let nextWaiter = Atomic<UInt64>(0)
 
     /// Makes a renewer.
     /// - Parameters:
     ///   - canRenew: Whether the upstream has a call to renew tokens with: ``UpstreamTokenClient/canRenew``.
+    ///   - source: Whose tokens `client` deals in.
     ///   - clock: What time it is: by it tokens are judged.
     ///   - flightClock: A time that never goes back: by it leases are judged. Default: `clock`.
     ///   - tracer: Makes a span `refresh` for a renewal that began with a request that is sampled: below
@@ -33,7 +36,8 @@ public final class SessionRenewer: SessionRenewing, CustomStringConvertible, Cus
     ///   - sleep: Lets a time pass; throws when its task is cancelled.
     public init(
         store: any SessionStore, client: any TokenClient, observer: any AccountObserver, canRenew: Bool,
-        limits: RenewalLimits, bounds: RenewalBounds = RenewalBounds(), clock: @escaping @Sendable () -> Timestamp,
+        source: SessionSource = .unknown, limits: RenewalLimits, bounds: RenewalBounds = RenewalBounds(),
+        clock: @escaping @Sendable () -> Timestamp,
         flightClock: (@Sendable () -> Timestamp)? = nil, tracer: (any Tracer)? = nil,
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
     ) {
@@ -41,6 +45,7 @@ public final class SessionRenewer: SessionRenewing, CustomStringConvertible, Cus
         self.client = client
         self.observer = observer
         self.canRenew = canRenew
+        self.source = source
         self.limits = limits
         self.clock = clock
         self.flightClock = flightClock ?? clock
@@ -61,6 +66,8 @@ public final class SessionRenewer: SessionRenewing, CustomStringConvertible, Cus
     public func renew(
         _ session: Session, ticket: SessionTicket, cause: RenewalCause, traceparent: String?
     ) async -> RenewalOutcome {
+        // Its tokens are of no other upstream's business; the decision about its next request ends it.
+        guard session.source == source else { return .ended(.revoked) }
         guard canRenew, session.isRenewable else {
             return cause == .expiry ? .live(session) : await giveUp(session, ticket: ticket, traceparent: traceparent)
         }
@@ -78,7 +85,7 @@ public final class SessionRenewer: SessionRenewing, CustomStringConvertible, Cus
 
     /// Has a session's tokens renewed while requests go on. Does nothing while that is under way or has to rest.
     public func renewSoon(_ session: Session, ticket: SessionTicket) {
-        guard canRenew, session.isRenewable else { return }
+        guard canRenew, session.isRenewable, session.source == source else { return }
         let now = clock()
         guard let flight = register.withLock({ $0.begin(session, cause: .expiry, now: now) }) else { return }
         start(flight, session, ticket: ticket, traceparent: nil)

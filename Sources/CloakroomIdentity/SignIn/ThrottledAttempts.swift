@@ -102,7 +102,7 @@ struct ThrottledAttempt: Sendable {
         for reservation in reservations {
             switch reservation.key.scope {
             case .accountAndAddress: await replace(reservation, now: now) { _ in nil }
-            case .address, .account: await takeBack(reservation, now: now)
+            case .address, .account, .spelling: await takeBack(reservation, now: now)
             case .attemptsOfAccount, .attempts: break
             }
         }

@@ -76,8 +76,9 @@ public final class UpstreamTokenClient: TokenClient {
         guard let tokens = TokenAnswer.read(answer.body, plan: plan, now: now, onInvalidLifetime: noteInvalidLifetime)
         else { throw TokenClientError(.invalidResponse, in: .signIn) }
         let document = try await firstUser(credentials, tokens: tokens, traceparent: traceparent)
-        let account = AccountName(email: credentials.email)
-        return SignedIn(tokens: tokens, user: UserProfile(json: document, account: account))
+        let name = AccountName(email: credentials.email)
+        let account = UserIdentity.account(in: document, upstream) ?? name
+        return SignedIn(tokens: tokens, user: UserProfile(json: document, account: account, name: name))
     }
 
     /// Exchanges a refresh token for new tokens. The call is sent once at most, on a connection of its own: the refresh

@@ -82,6 +82,20 @@ extension Exchange {
         carryOut(disposition(of: decision, route: index), now: now)
     }
 
+    /// The session holds tokens of another source: it is ended, and the request goes on as one without a session.
+    func endSession(_ ticket: SessionTicket, route: Int, now: UInt64) {
+        machine.park()
+        downstream?.setDeadline(.max)
+        let store = generation.tables.sessions
+        let timestamp = context.sessionTime(at: now)
+        ColdPathBridge.run(self, on: context.eventLoop) {
+            // It opens nothing here whether or not the store can be reached.
+            _ = try? await store.end(ticket, reason: .sourceGone, now: timestamp)
+        } resume: { exchange, _ in
+            exchange.loaded(.success(.none(SessionEndReason.sourceGone.unauthorizedReason)), route: route)
+        }
+    }
+
     private func answered(with response: OwnResponse) {
         guard machine.resume() == .proceed else { return }
         let now = context.beginEvent()

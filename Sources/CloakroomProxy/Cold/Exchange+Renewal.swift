@@ -31,11 +31,16 @@ extension Exchange {
 
     private func renewed(_ outcome: RenewalOutcome, route index: Int, isReplay: Bool) {
         guard machine.resume() == .proceed else { return }
-        let now = context.beginEvent()
+        renewed(outcome, route: index, isReplay: isReplay, now: context.beginEvent())
+    }
+
+    private func renewed(_ outcome: RenewalOutcome, route index: Int, isReplay: Bool, now: UInt64) {
         let entry = generation.tables.routes[index]
         switch outcome {
         case .live(let session):
-            let permit = AuthDecision.permit(entry.access, at: index, renewed: session)
+            guard let permit = AuthDecision.permit(entry.access, at: index, renewed: session) else {
+                return renewed(.ended(.revoked), route: index, isReplay: isReplay, now: now)
+            }
             if isReplay { replay(permit, now: now) } else { forward(permit, now: now) }
         case .ended(let reason):
             // Without a session the route may still be for everybody.

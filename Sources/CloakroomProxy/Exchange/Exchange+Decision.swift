@@ -12,6 +12,8 @@ extension Exchange {
         case loadSession(SessionTicket, route: Int)
         /// The session's tokens have ended.
         case renew(Session, SessionTicket, route: Int)
+        /// The session holds tokens of another source than the route's upstream.
+        case endSession(SessionTicket, route: Int)
         /// A browser asks what another origin's page may do: the field lines of the answer.
         case preflight([UInt8], ExchangeDecision)
         /// `OPTIONS *` (RFC 9110 §9.3.7), or an `OPTIONS` that goes no further.
@@ -103,6 +105,11 @@ extension Exchange {
                 return .problem(entry.unauthorized[.noSession], .unauthenticated, allow: nil)
             }
             return .renew(session, ticket, route: index)
+        case .endSession:
+            guard let ticket else {
+                return .problem(entry.unauthorized[.noSession], .unauthenticated, allow: nil)
+            }
+            return .endSession(ticket, route: index)
         case .unauthorized(let reason):
             return .problem(entry.unauthorized[reason], .unauthenticated, allow: nil)
         case .loadSession:

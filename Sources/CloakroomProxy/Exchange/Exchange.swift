@@ -131,6 +131,8 @@ final class Exchange: Equatable {
             loadSession(ticket, route: route, now: now)
         case .renew(let session, let ticket, let route):
             renew(session, ticket: ticket, route: route, cause: .expiry)
+        case .endSession(let ticket, let route):
+            endSession(ticket, route: route, now: now)
         case .preflight(let lines, let decision):
             record.decision = decision
             answer(status: 204, title: "No Content", fieldLines: lines, body: [], now: now)

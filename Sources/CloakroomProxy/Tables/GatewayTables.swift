@@ -66,7 +66,8 @@ public final class GatewayTables: Sendable {
         crossSite = CrossSitePolicy(plan.crossSite)
         cors = CORSPolicy(plan.crossSite, injectable: injectable)
         responsePolicy = ResponseHeaderPolicy(cookie: cookie, answersCORS: cors.isOn)
-        routes = plan.routes.map { RouteEntry($0, plan: plan) }
+        let source = plan.sessionSource
+        routes = plan.routes.map { RouteEntry($0, plan: plan, source: source) }
         var targets: [UpstreamTarget] = []
         upstreams = try plan.upstreams.map { upstream in
             let entry = try UpstreamEntry(
@@ -106,9 +107,9 @@ final class RouteEntry: Sendable {
     let responseHeadTimeout: UInt64
     let bodyIdleTimeout: UInt64
 
-    init(_ route: Route, plan: GatewayPlan) {
+    init(_ route: Route, plan: GatewayPlan, source: SessionSource?) {
         self.route = route
-        access = route.access
+        access = route.access(source: source)
         unauthorized = UnauthorizedDocuments(messages: route.messages)
         bodyLimit = route.bodyLimit ?? plan.limits.body
         bodyIdleTimeout = (route.bodyIdleTimeout ?? plan.timeouts.bodyIdle).wholeNanoseconds

@@ -8,25 +8,27 @@ extension MemorySessionStore {
     }
 
     /// Ends a session by its name; never throws.
-    public func end(
+    public func take(
         _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
+    ) async throws(SessionStoreError) -> EndedSession? {
         let removal = end(id, reason: reason, now: now) { session, _ in
             account == nil || session.user.account == account
         }
-        if case .ended = removal { return true }
-        return false
+        guard case .ended(let session) = removal else { return nil }
+        return EndedSession(id: id, opened: session)
     }
 
     /// Ends the account's sessions; never throws.
-    public func endAll(
+    public func takeAll(
         of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
-    ) async throws(SessionStoreError) -> [SessionID] {
-        accounts.sessions(of: accountHashes.hash(account)).filter { id in
-            guard id != kept else { return false }
-            let removal = end(id, reason: reason, now: now) { session, _ in session.user.account == account }
-            if case .ended = removal { return true }
-            return false
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        accounts.sessions(of: accountHashes.hash(account)).compactMap { id in
+            guard id != kept else { return nil }
+            let removal = end(id, reason: reason, now: now) { session, _ in
+                session.user.account == account || session.user.name == account
+            }
+            guard case .ended(let session) = removal else { return nil }
+            return EndedSession(id: id, opened: session)
         }
     }
 

@@ -95,18 +95,18 @@ public final class MemorySessionStore: SessionStore {
         _ new: NewSession, now: Timestamp
     ) async throws(SessionStoreError) -> (SessionTicket, Session) {
         guard reserve() || (sweep(now: now) > 0 && reserve()) else { throw SessionStoreError(.full) }
-        let account = accountHashes.hash(new.user.account)
+        let hashes = hashes(of: new.user)
         var generator = SystemRandomNumberGenerator()
         while true {
             let ticket = SessionTicket(using: &generator)
             let key = SessionKey(ticket)
             let session = Session(
-                key: key, user: new.user, tokens: new.tokens, client: new.client, createdAt: now,
+                key: key, user: new.user, tokens: new.tokens, client: new.client, source: new.source, createdAt: now,
                 expiresAt: timeouts.end(ofSessionMadeAt: now, tokens: new.tokens), lastUsedAt: now)
             let deadline = timeouts.deadline(expiresAt: session.expiresAt, lastUsedAt: now)
-            accounts.add(key.id, to: account)
+            for hash in hashes { accounts.add(key.id, to: hash) }
             guard shard(of: key.id).contents.withLock({ $0.insert(session, deadline: deadline) }) else {
-                accounts.remove(key.id, from: account)
+                for hash in hashes { accounts.remove(key.id, from: hash) }
                 continue
             }
             onCreated()
@@ -198,8 +198,14 @@ public final class MemorySessionStore: SessionStore {
         return false
     }
 
+    /// The hashes that a user's sessions are found by: the account's, and the typed name's where that is another.
+    private func hashes(of user: UserProfile) -> [UInt64] {
+        let account = accountHashes.hash(user.account)
+        return user.name == user.account ? [account] : [account, accountHashes.hash(user.name)]
+    }
+
     private func noteEnd(of session: Session, _ reason: SessionEndReason) {
-        accounts.remove(session.id, from: accountHashes.hash(session.user.account))
+        for hash in hashes(of: session.user) { accounts.remove(session.id, from: hash) }
         live.subtract(1, ordering: .relaxed)
         onEnded(reason)
     }

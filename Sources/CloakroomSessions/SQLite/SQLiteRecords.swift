@@ -19,6 +19,8 @@ final class SQLiteRecords: SessionRecordStore {
     /// Tells own changes from those of others.
     let process = Int64.random(in: .min ... .max)
     let now: @Sendable () -> Timestamp
+    /// The time by which leases end, given the caller's.
+    private let leaseTime: @Sendable (Timestamp) -> Timestamp
     private let tally = Mutex<(count: Int, step: Int64)>((0, -1))
 
     /// Makes a store; opens nothing yet.
@@ -26,9 +28,15 @@ final class SQLiteRecords: SessionRecordStore {
     ///   - path: The file. Its folder has to be there; the file is made, for its owner alone.
     ///   - logger: Is told once of each kind of failure, and when it is over.
     ///   - now: The wall clock, for clearing away.
-    init(path: String, logger: Logger, now: @escaping @Sendable () -> Timestamp) {
+    ///   - leaseTime: The time by which leases end, given the caller's; all processes of the machine have to agree on it.
+    ///     Default: ``MachineClock``, whatever the caller's time is.
+    init(
+        path: String, logger: Logger, now: @escaping @Sendable () -> Timestamp,
+        leaseTime: @escaping @Sendable (Timestamp) -> Timestamp = { _ in MachineClock.now }
+    ) {
         connector = SQLiteConnector(path: path, log: SQLiteFailureLog(logger))
         self.now = now
+        self.leaseTime = leaseTime
     }
 
     var count: Int { tally.withLock { $0.count } }
@@ -54,10 +62,10 @@ final class SQLiteRecords: SessionRecordStore {
     func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError)
         -> RecordChange
     {
-        let process = process
+        let (process, leaseTime) = (process, leaseTime)
         return try await connector.write(.full) { db in
             guard case .row(let row) = try db.session(record.key.id), row.record.key == record.key else { return .gone }
-            let isFenced = if let fence { fence != row.fence } else { row.leasedUntil > now }
+            let isFenced = if let fence { fence != row.fence } else { row.isLeased(now: now, leaseTime(now)) }
             if isFenced { return .fenced }
             guard row.record.version &+ 1 == record.version, try db.replace(row, with: record) else { return .changed }
             try db.noteChange(record.key.id, by: process, now: now)
@@ -102,11 +110,14 @@ final class SQLiteRecords: SessionRecordStore {
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseAttempt
     {
-        try await connector.write(.relaxed) { db in
+        let leaseTime = leaseTime
+        return try await connector.write(.relaxed) { db in
             guard case .row(let row) = try db.session(id) else { return .gone }
-            guard !RenewalLease.isHeld(until: row.leasedUntil, for: duration, now: now) else { return .taken }
+            // Asked here, with the lock for writing held: what was waited for it is no part of the lease.
+            let time = leaseTime(now)
+            guard !row.isLeased(for: duration, now: now, time) else { return .taken }
             let fence = row.fence &+ 1
-            try db.lease(id, fence: fence, until: now + duration)
+            try db.lease(id, fence: fence, until: time + duration, wallEnd: now + duration)
             return .held(RenewalLease(fence: fence))
         }
     }

@@ -9,8 +9,18 @@ enum SQLiteSchema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1") { try $0.execute(sql: version1) }
+        migrator.registerMigration("2") { try $0.execute(sql: version2) }
         return migrator
     }
+
+    /// `name` is the hash of the typed name. `lease_end` is when the lease of the number `lease_fence` ends, in
+    /// milliseconds by ``MachineClock``: `leased_until` is by the wall clock, for processes of the release before.
+    private static let version2 = """
+        ALTER TABLE session ADD COLUMN name INTEGER;
+        ALTER TABLE session ADD COLUMN lease_fence INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE session ADD COLUMN lease_end INTEGER NOT NULL DEFAULT 0;
+        CREATE INDEX session_name ON session (name);
+        """
 
     /// Times are milliseconds since the epoch. Unsigned numbers are kept as the signed ones of the same bits.
     ///

@@ -5,26 +5,34 @@ import GRDB
 /// The rows of sessions. All of these are parts of one transaction of the caller's.
 extension Database {
     private static let columns =
-        "key, account, created_at, expires_at, last_used_at, version, client, contents, fence, leased_until"
+        """
+        key, account, created_at, expires_at, last_used_at, version, client, contents, fence, leased_until, name,
+        lease_fence, lease_end
+        """
 
     /// What a row holds: the record, and the lease on it.
     struct SessionRow {
         var record: SessionRecord
         var fence: UInt64
+        /// By the wall clock of the process that took the lease.
         var leasedUntil: Timestamp
+        /// The same by ``MachineClock``; `nil` if a process of an earlier release took it.
+        var leaseEnd: Timestamp?
 
         /// Fails where a column holds what we never write there.
         fileprivate init?(_ row: Row) {
             guard let key = row.bytes(0).flatMap(SessionKey.init(bytes:)), let account = row.unsigned(1),
                 let createdAt = row.time(2), let expiresAt = row.time(3), let lastUsedAt = row.time(4),
                 let version = row.unsigned(5), let client = row.bytes(6), let contents = row.bytes(7),
-                let fence = row.unsigned(8), let leasedUntil = row.time(9)
+                let fence = row.unsigned(8), let leasedUntil = row.time(9), let leaseFence = row.unsigned(11),
+                let leaseEnd = row.time(12)
             else { return nil }
             record = SessionRecord(
-                key: key, account: account, createdAt: createdAt, expiresAt: expiresAt, lastUsedAt: lastUsedAt,
-                version: version, contents: contents, client: client)
+                key: key, account: account, name: row.unsigned(10), createdAt: createdAt, expiresAt: expiresAt,
+                lastUsedAt: lastUsedAt, version: version, contents: contents, client: client)
             self.fence = fence
             self.leasedUntil = leasedUntil
+            self.leaseEnd = leaseFence == fence ? leaseEnd : nil
         }
     }
 
@@ -41,8 +49,10 @@ extension Database {
     }
 
     func sessions(of account: UInt64) throws -> [SessionRecord] {
-        try rows("SELECT \(Self.columns) FROM session WHERE account = ?", [Int64(bitPattern: account)])
-            .compactMap { SessionRow($0)?.record }
+        try rows(
+            "SELECT \(Self.columns) FROM session WHERE account = ?1 OR name = ?1", [Int64(bitPattern: account)]
+        )
+        .compactMap { SessionRow($0)?.record }
     }
 
     /// - Returns: `false` if there is a row of that name.
@@ -50,12 +60,13 @@ extension Database {
         try run(
             """
             INSERT OR IGNORE INTO session (id, key, account, created_at, expires_at, last_used_at, keep_until, version,
-                client, contents) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                client, contents, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 record.key.id.rowID, Data(record.key.bytes), Int64(bitPattern: record.account),
                 record.createdAt.milliseconds, record.expiresAt.milliseconds, record.lastUsedAt.milliseconds,
                 keepUntil.milliseconds, Int64(bitPattern: record.version), Data(record.client), Data(record.contents),
+                record.name.map { Int64(bitPattern: $0) },
             ])
         return changesCount == 1
     }
@@ -65,12 +76,13 @@ extension Database {
         try run(
             """
             UPDATE session SET account = ?, created_at = ?, expires_at = ?, last_used_at = max(last_used_at, ?),
-                version = ?, client = ?, contents = ? WHERE id = ? AND version = ? AND fence = ?
+                version = ?, client = ?, contents = ?, name = ? WHERE id = ? AND version = ? AND fence = ?
             """,
             [
                 Int64(bitPattern: record.account), record.createdAt.milliseconds, record.expiresAt.milliseconds,
                 record.lastUsedAt.milliseconds, Int64(bitPattern: record.version), Data(record.client),
-                Data(record.contents), record.key.id.rowID, Int64(bitPattern: old.record.version),
+                Data(record.contents), record.name.map { Int64(bitPattern: $0) }, record.key.id.rowID,
+                Int64(bitPattern: old.record.version),
                 Int64(bitPattern: old.fence),
             ])
         return changesCount == 1
@@ -84,15 +96,19 @@ extension Database {
             [touch.lastUsedAt.milliseconds, touch.keepUntil.milliseconds, touch.id.rowID])
     }
 
-    func lease(_ id: SessionID, fence: UInt64, until end: Timestamp) throws {
+    /// - Parameters:
+    ///   - wallEnd: When it ends by the wall clock, for processes of the release before.
+    ///   - end: When it ends by ``MachineClock``.
+    func lease(_ id: SessionID, fence: UInt64, until end: Timestamp, wallEnd: Timestamp) throws {
         try run(
-            "UPDATE session SET fence = ?, leased_until = ? WHERE id = ?",
-            [Int64(bitPattern: fence), end.milliseconds, id.rowID])
+            "UPDATE session SET fence = ?1, leased_until = ?2, lease_fence = ?1, lease_end = ?3 WHERE id = ?4",
+            [Int64(bitPattern: fence), wallEnd.milliseconds, end.milliseconds, id.rowID])
     }
 
     func release(_ id: SessionID, fence: UInt64) throws {
         try run(
-            "UPDATE session SET leased_until = 0 WHERE id = ? AND fence = ?", [id.rowID, Int64(bitPattern: fence)])
+            "UPDATE session SET leased_until = 0, lease_end = 0 WHERE id = ? AND fence = ?",
+            [id.rowID, Int64(bitPattern: fence)])
     }
 
     /// Takes a row out, readable or not, and leaves the reason in its place.

@@ -51,19 +51,19 @@ public struct GatewaySecrets: Sendable, CustomStringConvertible, CustomReflectab
 
     /// The keys for what only the ticket opens, one for each secret of that name: names are short, and two secrets may
     /// share one.
-    func recordKeys(_ id: ID, ticket: SessionTicket) -> [SymmetricKey] {
-        all.filter { $0.id == id }.map { Self.recordKey($0.secret, ticket: ticket) }
+    func recordKeys(_ id: ID, ticket: SessionTicket, format: SessionFormat) -> [SymmetricKey] {
+        all.filter { $0.id == id }.map { Self.recordKey($0.secret, ticket: ticket, format) }
     }
 
     /// The keys for what any gateway with the secret opens. Each record has one of its own: under one for all, nonces that
     /// are drawn would meet in the long run (NIST SP 800-38D §8.3).
-    func clientKeys(_ id: ID, of key: SessionKey) -> [SymmetricKey] {
-        all.filter { $0.id == id }.map { Self.clientKey($0.clientKey, of: key) }
+    func clientKeys(_ id: ID, of key: SessionKey, format: SessionFormat) -> [SymmetricKey] {
+        all.filter { $0.id == id }.map { Self.clientKey($0.clientKey, of: key, format) }
     }
 
-    /// The newest keys.
+    /// The newest keys, for the format that is written.
     func newestKeys(_ key: SessionKey, ticket: SessionTicket) -> (record: SymmetricKey, client: SymmetricKey) {
-        (Self.recordKey(newest.secret, ticket: ticket), Self.clientKey(newest.clientKey, of: key))
+        (Self.recordKey(newest.secret, ticket: ticket, .written), Self.clientKey(newest.clientKey, of: key, .written))
     }
 
     /// Always `<redacted>`.
@@ -77,6 +77,8 @@ public struct GatewaySecrets: Sendable, CustomStringConvertible, CustomReflectab
         case account = "cloakroom 1 account"
         case client = "cloakroom 1 client"
         case record = "cloakroom 1 record"
+        case client2 = "cloakroom 2 client"
+        case record2 = "cloakroom 2 record"
     }
 
     private static func key(of secret: Secret, for purpose: Purpose, count: Int) -> SymmetricKey {
@@ -86,18 +88,24 @@ public struct GatewaySecrets: Sendable, CustomStringConvertible, CustomReflectab
     }
 
     /// Needs both: neither a ticket without the secret nor the secret without the ticket gives the key.
-    private static func recordKey(_ secret: Secret, ticket: SessionTicket) -> SymmetricKey {
+    private static func recordKey(
+        _ secret: Secret, ticket: SessionTicket, _ format: SessionFormat
+    ) -> SymmetricKey {
+        let purpose = format == .one ? Purpose.record : .record2
         var material = LengthPrefixedWriter()
         material.append(ticket.bytes)
         material.append(secret.bytes)
         return HKDF<SHA256>.deriveKey(
-            inputKeyMaterial: SymmetricKey(data: material.bytes), info: Array(Purpose.record.rawValue.utf8),
+            inputKeyMaterial: SymmetricKey(data: material.bytes), info: Array(purpose.rawValue.utf8),
             outputByteCount: 32)
     }
 
-    private static func clientKey(_ key: SymmetricKey, of session: SessionKey) -> SymmetricKey {
+    private static func clientKey(
+        _ key: SymmetricKey, of session: SessionKey, _ format: SessionFormat
+    ) -> SymmetricKey {
+        let purpose = format == .one ? Purpose.client : .client2
         var info = LengthPrefixedWriter()
-        info.append(Array(Purpose.client.rawValue.utf8))
+        info.append(Array(purpose.rawValue.utf8))
         info.append(session)
         return HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: info.bytes, outputByteCount: 32)
     }

@@ -2,7 +2,11 @@ import CloakroomCore
 
 extension SealedSessionStore {
     func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
-        let live = try await records(of: account, now: now).filter { expiry(of: $0, now: now) == nil }
+        let hashes = sealing.secrets.accountHashes.all(account)
+        // Whoever has typed this name, but has another account, is found by it for an operator only.
+        let live = try await records(of: account, now: now).filter {
+            hashes.contains($0.account) && expiry(of: $0, now: now) == nil
+        }
         return live.map { record in
             SessionSummary(
                 id: record.key.id, createdAt: record.createdAt, lastUsedAt: lastUse(of: record, now: now),
@@ -10,20 +14,24 @@ extension SealedSessionStore {
         }.sorted { $0.createdAt > $1.createdAt }
     }
 
-    func end(
+    /// Ends a session by its name. It is not opened: that takes its ticket.
+    func take(
         _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
-        guard case .record(let record) = try await records.read(id, now: now) else { return false }
-        if let account, !sealing.secrets.accountHashes.all(account).contains(record.account) { return false }
-        return try await end(record, reason: reason, now: now)
+    ) async throws(SessionStoreError) -> EndedSession? {
+        guard case .record(let record) = try await records.read(id, now: now) else { return nil }
+        if let account, !sealing.secrets.accountHashes.all(account).contains(record.account) { return nil }
+        guard try await end(record, reason: reason, now: now) else { return nil }
+        return EndedSession(id: id, opened: nil)
     }
 
-    func endAll(
+    func takeAll(
         of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
-    ) async throws(SessionStoreError) -> [SessionID] {
-        var ended: [SessionID] = []
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        var ended: [EndedSession] = []
         for record in try await records(of: account, now: now) where record.key.id != kept {
-            if try await end(record, reason: reason, now: now) { ended.append(record.key.id) }
+            if try await end(record, reason: reason, now: now) {
+                ended.append(EndedSession(id: record.key.id, opened: nil))
+            }
         }
         return ended
     }
@@ -37,7 +45,7 @@ extension SealedSessionStore {
         return removed != nil && expiry == nil
     }
 
-    /// All records of an account, under whichever secret it was named.
+    /// All records of an account, or that were signed in to under this name, under whichever secret it was named.
     private func records(
         of account: AccountName, now: Timestamp
     ) async throws(SessionStoreError) -> [SessionRecord] {

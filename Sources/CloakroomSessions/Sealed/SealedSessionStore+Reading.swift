@@ -84,12 +84,13 @@ extension SealedSessionStore {
         case .opened(let session, isCurrent: true):
             return Judged(lookup: .live(session), kept: session)
         case .opened(let session, isCurrent: false):
+            guard resealed.admit(session.id, now: now) else { return Judged(lookup: .live(session), kept: session) }
             return await seal(session, ticket: ticket, now: now)
         }
     }
 
-    /// Seals a session anew that is sealed under an older secret. Failing is no harm: the next one who reads it tries
-    /// again.
+    /// Seals a session anew that is sealed under an older secret. Failing is no harm: a later read tries again, and a
+    /// renewal seals anew in any case.
     private func seal(_ session: Session, ticket: SessionTicket, now: Timestamp) async -> Judged {
         let next = session.renewed(with: SessionRenewal())
         guard let record = try? sealing.seal(next, ticket: ticket) else {

@@ -11,11 +11,15 @@ extension SealedSessionStore {
         let keeping = Task { await records.run(self, idleTimeout: timeouts.idle) }
         while !Task.isCancelled {
             await writeTouches()
+            await removeUncertain()
             // What cuts the pause short is the end, which is no failure.
             try? await Task.sleep(for: .seconds(1))
         }
         // Likewise: what runs in a cancelled task may be cut short.
-        await Task { await self.writeTouches() }.value
+        await Task {
+            await self.writeTouches()
+            await self.removeUncertain()
+        }.value
         keeping.cancel()
         await keeping.value
     }
@@ -26,6 +30,18 @@ extension SealedSessionStore {
             let batch = touches.batch(limit: touchBatch)
             guard !batch.isEmpty, (try? await records.touch(batch)) != nil else { return }
             touches.written(batch)
+        }
+    }
+}
+
+extension SealedSessionStore {
+    /// Takes records out whose insertion was not confirmed. No event tells of them: none told that they were made.
+    func removeUncertain(at instant: ContinuousClock.Instant = .now) async {
+        for (id, madeAt) in uncertain.due(now: instant) {
+            guard let removal = try? await records.remove(id, reason: .replaced, condition: nil, now: madeAt) else {
+                return
+            }
+            if case .removed = removal { uncertain.removed(id) } else { uncertain.notFound(id, now: instant) }
         }
     }
 }

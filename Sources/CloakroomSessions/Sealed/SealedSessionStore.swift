@@ -16,11 +16,19 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     private let maxSessions: Int
     /// Names of records that could not be read and stay where they are, so that each is told of once.
     let unreadable = UnreadableRecords()
+    let resealed: ResealLedger
+    let uncertain = UncertainInserts()
 
-    /// - Parameter secrets: Those that the store's records are sealed under, the newest first.
-    init(_ records: Records, plan: SessionPlan, secrets: GatewaySecrets, events: SessionEvents = SessionEvents()) {
+    /// - Parameters:
+    ///   - secrets: Those that the store's records are sealed under, the newest first.
+    ///   - unsourced: The source of sessions in records of format 1, which name none.
+    init(
+        _ records: Records, plan: SessionPlan, secrets: GatewaySecrets, unsourced: SessionSource = .unknown,
+        events: SessionEvents = SessionEvents()
+    ) {
         self.records = records
-        sealing = SessionSealing(secrets: secrets)
+        sealing = SessionSealing(secrets: secrets, unsourced: unsourced)
+        resealed = ResealLedger(capacity: plan.localSessions)
         table = LocalSessionTable(capacity: plan.localSessions)
         touches = TouchLedger(capacity: plan.localSessions)
         timeouts = SessionTimeouts(plan)
@@ -72,14 +80,24 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         while true {
             let ticket = SessionTicket(using: &generator)
             let session = Session(
-                key: SessionKey(ticket), user: new.user, tokens: new.tokens, client: new.client, createdAt: now,
-                expiresAt: timeouts.end(ofSessionMadeAt: now, tokens: new.tokens), lastUsedAt: now)
+                key: SessionKey(ticket), user: new.user, tokens: new.tokens, client: new.client, source: new.source,
+                createdAt: now, expiresAt: timeouts.end(ofSessionMadeAt: now, tokens: new.tokens), lastUsedAt: now)
             let record = try sealing.seal(session, ticket: ticket)
-            guard try await records.insert(record, keepUntil: keepUntil(session.expiresAt, now), now: now) else {
-                continue
-            }
+            guard try await insert(record, now: now) else { continue }
             events.onCreated()
             return (ticket, session)
+        }
+    }
+
+    /// Inserts a record. One of which it is not known whether it was inserted is taken out later: its client gets no
+    /// ticket.
+    private func insert(_ record: SessionRecord, now: Timestamp) async throws(SessionStoreError) -> Bool {
+        do throws(SessionStoreError) {
+            return try await records.insert(record, keepUntil: keepUntil(record.expiresAt, now), now: now)
+        } catch {
+            // A store that is full has refused it.
+            if error.kind == .unavailable { uncertain.note(record.key.id, madeAt: now) }
+            throw error
         }
     }
 

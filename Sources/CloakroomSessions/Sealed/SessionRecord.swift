@@ -8,6 +8,9 @@ struct SessionRecord: Sendable, Equatable {
     var key: SessionKey
     /// A keyed hash of the account, for listing its sessions and ending them.
     var account: UInt64
+    /// A keyed hash of the name that was typed at sign-in, the account's again where that is the account; `nil` in
+    /// records of format 1.
+    var name: UInt64?
     var createdAt: Timestamp
     var expiresAt: Timestamp
     /// Written at most once a minute; see ``SessionRecordStore/touch(_:)``.
@@ -19,6 +22,14 @@ struct SessionRecord: Sendable, Equatable {
     var contents: [UInt8]
     /// Where it was signed in from, sealed under the gateway's secret alone: its user's other sessions may see it.
     var client: [UInt8]
+}
+
+extension SessionRecord {
+    /// The hashes that the record is found by: the account's, and the name's where that is another.
+    var indexHashes: [UInt64] {
+        guard let name, name != account else { return [account] }
+        return [account, name]
+    }
 }
 
 /// What a store knows of a name.
@@ -63,7 +74,7 @@ protocol SessionRecordStore: ThrottleStore {
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseAttempt
     /// Gives a lease back if it is still the latest.
     func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError)
-    /// All records of an account, in any order, expired ones that were not forgotten yet included.
+    /// All records whose account or name has this hash, in any order, expired ones that were not forgotten yet included.
     func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord]
     /// How many records there are, as far as is known.
     var count: Int { get }

@@ -4,19 +4,22 @@ import Crypto
 /// Seals sessions for a store outside the process, and opens them again: AES-256-GCM (NIST SP 800-38D) and nothing else.
 ///
 /// A sealed part is, in this order:
-/// - the format, one byte: 1;
+/// - the format, one byte: 2, or 1 of a release before sources were recorded;
 /// - which secret it is sealed under, 4 bytes;
 /// - the nonce, 12 random bytes; the ciphertext; the tag, 16 bytes.
 ///
 /// What a record's contents hold, each a field behind its length (four bytes in network order), in this order: the value
 /// of `Authorization`; the refresh token, with a byte 1 before it, or empty for none; when the access token ends, eight
 /// bytes, or empty for unknown; when the tokens were given, eight bytes; the user's JSON; the account's canonical name.
-/// What its client part holds: the family of the user agent, one byte; the peer's address. Times are milliseconds since
-/// the epoch in network order. Another layout is another format: a release reads the formats of the one before it.
+/// Format 2 adds: the canonical name that was typed at sign-in, or empty where it is the account's; the session's source,
+/// eight bytes; and one field that is empty here and kept for a later release, which writes there what it knows of the
+/// identity. A record that has something in it is opened by that release only. What a record's client part holds: the
+/// family of the user agent, one byte; the peer's address. Times are milliseconds since the epoch in network order.
+/// Another layout is another format: a release reads the formats of the one before it.
 struct SessionSealing: Sendable {
-    static let format: UInt8 = 1
-
     let secrets: GatewaySecrets
+    /// The source of sessions in records of format 1, which name none.
+    var unsourced = SessionSource.unknown
 
     /// What came of opening a record.
     enum Opening {
@@ -32,34 +35,39 @@ struct SessionSealing: Sendable {
     /// - Throws: ``SessionStoreError`` of kind `unavailable` should the cipher refuse, which it has no reason to.
     func seal(_ session: Session, ticket: SessionTicket) throws(SessionStoreError) -> SessionRecord {
         var record = SessionRecord(
-            key: session.key, account: secrets.accountHashes.hash(session.user.account), createdAt: session.createdAt,
+            key: session.key, account: secrets.accountHashes.hash(session.user.account),
+            name: secrets.accountHashes.hash(session.user.name), createdAt: session.createdAt,
             expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, version: session.version, contents: [],
             client: [])
         let keys = secrets.newestKeys(session.key, ticket: ticket)
-        record.contents = try seal(Self.contents(of: session), keys.record, Self.contentsBinding(record))
-        record.client = try seal(Self.bytes(of: session.client), keys.client, Self.clientBinding(record))
+        record.contents = try seal(Self.contents(of: session), keys.record, Self.contentsBinding(record, .written))
+        record.client = try seal(Self.bytes(of: session.client), keys.client, Self.clientBinding(record, .written))
         return record
     }
 
     /// Opens a record.
     func open(_ record: SessionRecord, ticket: SessionTicket) -> Opening {
-        if let format = record.contents.first, format != Self.format { return .foreign }
+        if let format = record.contents.first, SessionFormat(rawValue: format) == nil { return .foreign }
         guard let part = SealedPart(record.contents) else { return .unreadable }
         guard secrets.contains(part.secret) else { return .foreign }
-        let keys = secrets.recordKeys(part.secret, ticket: ticket)
-        guard let bytes = Self.open(part, keys, Self.contentsBinding(record)),
-            let (user, tokens) = Self.parts(of: bytes), let client = openClient(of: record)
+        let keys = secrets.recordKeys(part.secret, ticket: ticket, format: part.format)
+        guard let bytes = Self.open(part, keys, Self.contentsBinding(record, part.format)),
+            let parts = SessionParts(bytes, part.format), let client = openClient(of: record)
         else { return .unreadable }
+        guard !parts.isOfLaterRelease else { return .foreign }
         let session = Session(
-            key: record.key, user: user, tokens: tokens, client: client, createdAt: record.createdAt,
-            expiresAt: record.expiresAt, lastUsedAt: record.lastUsedAt, version: record.version)
+            key: record.key, user: parts.user, tokens: parts.tokens, client: client,
+            source: parts.source ?? unsourced, createdAt: record.createdAt, expiresAt: record.expiresAt,
+            lastUsedAt: record.lastUsedAt, version: record.version)
         return .opened(session, isCurrent: part.secret == secrets.newestID)
     }
 
     /// Opens where a session was signed in from, which takes no ticket.
     func openClient(of record: SessionRecord) -> SessionClient? {
         guard let part = SealedPart(record.client),
-            let bytes = Self.open(part, secrets.clientKeys(part.secret, of: record.key), Self.clientBinding(record))
+            let bytes = Self.open(
+                part, secrets.clientKeys(part.secret, of: record.key, format: part.format),
+                Self.clientBinding(record, part.format))
         else { return nil }
         return Self.client(of: bytes)
     }
@@ -71,6 +79,7 @@ extension SessionSealing {
         static let nonceCount = 12
         static let tagCount = 16
 
+        let format: SessionFormat
         let secret: GatewaySecrets.ID
         let nonce: ArraySlice<UInt8>
         let ciphertext: ArraySlice<UInt8>
@@ -79,7 +88,10 @@ extension SessionSealing {
         init?(_ bytes: [UInt8]) {
             let nonceStart = 1 + GatewaySecrets.ID.byteCount
             let start = nonceStart + Self.nonceCount
-            guard bytes.count >= start + Self.tagCount, bytes[0] == SessionSealing.format else { return nil }
+            guard bytes.count >= start + Self.tagCount, let format = SessionFormat(rawValue: bytes[0]) else {
+                return nil
+            }
+            self.format = format
             let end = bytes.count - Self.tagCount
             secret = GatewaySecrets.ID(bytes: Array(bytes[1..<nonceStart]))
             nonce = bytes[nonceStart..<start]
@@ -93,7 +105,8 @@ extension SessionSealing {
     ) throws(SessionStoreError) -> [UInt8] {
         do {
             let box = try AES.GCM.seal(bytes, using: key, nonce: AES.GCM.Nonce(), authenticating: binding)
-            return [Self.format] + secrets.newestID.bytes + Array(box.nonce) + Array(box.ciphertext) + Array(box.tag)
+            let head = [SessionFormat.written.rawValue] + secrets.newestID.bytes
+            return head + Array(box.nonce) + Array(box.ciphertext) + Array(box.tag)
         } catch {
             throw SessionStoreError(.unavailable)
         }
@@ -113,20 +126,21 @@ extension SessionSealing {
 
     /// What the contents are bound to: everything that stands in the open and that we alone may change. The time of the
     /// last use is not: it is written without the ticket.
-    private static func contentsBinding(_ record: SessionRecord) -> [UInt8] {
+    private static func contentsBinding(_ record: SessionRecord, _ format: SessionFormat) -> [UInt8] {
         var writer = LengthPrefixedWriter()
-        writer.append([format])
+        writer.append([format.rawValue])
         writer.append(record.key)
         writer.append(record.account)
+        if format != .one { writer.append(record.name ?? 0) }
         writer.append(record.createdAt)
         writer.append(record.expiresAt)
         writer.append(record.version)
         return writer.bytes
     }
 
-    private static func clientBinding(_ record: SessionRecord) -> [UInt8] {
+    private static func clientBinding(_ record: SessionRecord, _ format: SessionFormat) -> [UInt8] {
         var writer = LengthPrefixedWriter()
-        writer.append([format])
+        writer.append([format.rawValue])
         writer.append(record.key)
         writer.append(record.account)
         return writer.bytes
@@ -135,42 +149,7 @@ extension SessionSealing {
 
 extension SessionSealing {
     private static func contents(of session: Session) -> [UInt8] {
-        let tokens = session.tokens
-        let user = session.user
-        var writer = LengthPrefixedWriter()
-        writer.append(tokens.authorization.bytes)
-        writer.append(tokens.refreshToken.map { [1] + $0.bytes } ?? [])
-        if let end = tokens.accessExpiresAt { writer.append(end) } else { writer.append([]) }
-        writer.append(tokens.obtainedAt)
-        writer.append(user.json)
-        writer.append(user.account.canonicalBytes)
-        return writer.bytes
-    }
-
-    private static func parts(of bytes: [UInt8]) -> (UserProfile, SessionTokens)? {
-        var reader = LengthPrefixedReader(bytes[...])
-        guard let authorization = reader.field(), let refreshToken = optional(reader.field()),
-            let accessEnd = time(reader.field()), let obtainedAt = reader.time(), let json = reader.field(),
-            let account = reader.field(), reader.isAtEnd
-        else { return nil }
-        let tokens = SessionTokens(
-            authorization: Secret(bytes: Array(authorization)), refreshToken: refreshToken.map(Secret.init(bytes:)),
-            accessExpiresAt: accessEnd, obtainedAt: obtainedAt)
-        return (UserProfile(json: Array(json), account: AccountName(canonicalBytes: Array(account))), tokens)
-    }
-
-    /// A field that may be missing: `nil` in the outer sense is no such field.
-    private static func optional(_ field: ArraySlice<UInt8>?) -> [UInt8]?? {
-        guard let field else { return nil }
-        guard let mark = field.first else { return .some(nil) }
-        return mark == 1 ? .some(Array(field.dropFirst())) : nil
-    }
-
-    private static func time(_ field: ArraySlice<UInt8>?) -> Timestamp?? {
-        guard let field else { return nil }
-        if field.isEmpty { return .some(nil) }
-        guard field.count == 8 else { return nil }
-        return Timestamp(milliseconds: Int64(bitPattern: field.reduce(0) { $0 << 8 | UInt64($1) }))
+        SessionParts(user: session.user, tokens: session.tokens, source: session.source).bytes
     }
 
     private static func bytes(of client: SessionClient) -> [UInt8] {

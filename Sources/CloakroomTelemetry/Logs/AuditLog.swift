@@ -36,8 +36,10 @@ public struct AuditLog: Sendable {
 
     /// Somebody ended other sessions of theirs.
     /// - Parameter session: From which one.
-    public func signOutOthers(_ sessions: [SessionID], by session: SessionID, origin: RequestOrigin) {
-        var values = Self.list(sessions)
+    public func signOutOthers(
+        _ sessions: [SessionID], by session: SessionID, tokens: AccountEvent.EndedTokens, origin: RequestOrigin
+    ) {
+        var values = Self.list(sessions, tokens)
         values["event"] = "sign_out_others"
         values["kind"] = "\(SignOutKind.everywhere.rawValue)"
         values["session"] = "\(session)"
@@ -45,11 +47,18 @@ public struct AuditLog: Sendable {
     }
 
     /// An operator ended sessions.
-    public func revoked(_ sessions: [SessionID], origin: RequestOrigin) {
-        var values = Self.list(sessions)
+    public func revoked(_ sessions: [SessionID], tokens: AccountEvent.EndedTokens, origin: RequestOrigin) {
+        var values = Self.list(sessions, tokens)
         values["event"] = "sessions_revoked"
         values["kind"] = "\(SignOutKind.admin.rawValue)"
         write("sessions revoked", values, origin)
+    }
+
+    /// An account had more sessions than it may have: its oldest ended at a sign-in.
+    public func evicted(_ sessions: [SessionID], tokens: AccountEvent.EndedTokens, origin: RequestOrigin) {
+        var values = Self.list(sessions, tokens)
+        values["event"] = "sessions_evicted"
+        write("oldest sessions ended", values, origin)
     }
 
     /// The upstream could not be told that a session's tokens are void: they live on there until they end.
@@ -133,8 +142,9 @@ public struct AuditLog: Sendable {
         logger.log(level: level, message, metadata: metadata)
     }
 
-    private static func list(_ sessions: [SessionID]) -> Logger.Metadata {
+    private static func list(_ sessions: [SessionID], _ tokens: AccountEvent.EndedTokens) -> Logger.Metadata {
         [
+            "tokens": "\(tokens.rawValue)",
             "count": "\(sessions.count)",
             "sessions": .array(sessions.prefix(namedSessions).map { .string("\($0)") }),
         ]

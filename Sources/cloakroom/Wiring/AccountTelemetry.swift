@@ -15,12 +15,14 @@ struct AccountTelemetry: AccountObserver {
         case .signOut(let session):
             metrics.recordSignOut(.user)
             audit.signOut(session, origin: origin)
-        case .signOutOthers(let sessions, let session):
+        case .signOutOthers(let sessions, let session, let tokens):
             metrics.recordSignOut(.everywhere)
-            audit.signOutOthers(sessions, by: session, origin: origin)
-        case .revoked(let sessions):
+            audit.signOutOthers(sessions, by: session, tokens: tokens, origin: origin)
+        case .revoked(let sessions, let tokens):
             metrics.recordSignOut(.admin)
-            audit.revoked(sessions, origin: origin)
+            audit.revoked(sessions, tokens: tokens, origin: origin)
+        case .evicted(let sessions, let tokens):
+            audit.evicted(sessions, tokens: tokens, origin: origin)
         case .revokeFailed(let session):
             audit.revokeFailed(session, origin: origin)
         case .renewal(let result, let session, let duration):

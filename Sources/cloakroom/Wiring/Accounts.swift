@@ -13,12 +13,17 @@ import Tracing
 struct Accounts: Sendable {
     let ownEndpoints: any OwnEndpoints
     let renewer: any SessionRenewing
+    /// Whose tokens are dealt in; `nil` where nobody signs in.
+    let source: SessionSource?
     private let parts: Parts?
     private let ended = AsyncStream.makeStream(of: Never.self)
+    /// How long revocations may hold up the end: one call that is not answered.
+    private static let revocationBound = Duration.seconds(2)
 
     private struct Parts {
         let client: UpstreamTokenClient
         let renewer: SessionRenewer
+        let revocations: TokenRevocations
     }
 
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with the upstream is of no use.
@@ -26,7 +31,8 @@ struct Accounts: Sendable {
         _ plan: GatewayPlan, sessions: SessionStoreSetup, observer: AccountTelemetry, flightClock: SessionClock,
         tracer: (any Tracer)?
     ) throws {
-        guard let upstream = plan.accounts.upstream.map({ plan.upstreams[$0] }) else {
+        source = plan.sessionSource
+        guard let source, let upstream = plan.accounts.upstream.map({ plan.upstreams[$0] }) else {
             ownEndpoints = NoOwnEndpoints()
             renewer = NoRenewal()
             parts = nil
@@ -37,14 +43,20 @@ struct Accounts: Sendable {
             tls: try UpstreamTLS.configuration(upstream.tls), tracer: tracer,
             onInvalidLifetime: { [name = upstream.name] in observer.audit.tokenLifetimeInvalid(upstream: name) })
         let sessionRenewer = SessionRenewer(
-            store: sessions.store, client: client, observer: observer, canRenew: client.canRenew,
+            store: sessions.store, client: client, observer: observer, canRenew: client.canRenew, source: source,
             limits: RenewalLimits(plan.timeouts), clock: { .now }, flightClock: { flightClock.now },
             tracer: tracer)
+        let revocations = TokenRevocations(client: client, observer: observer, source: source)
         ownEndpoints = AccountEndpoints(
             store: sessions.store, client: client, observer: observer, session: plan.session, accounts: plan.accounts,
-            accounts: sessions.accounts, tracer: tracer)
+            accounts: sessions.accounts, source: source, revocations: revocations, tracer: tracer)
         renewer = sessionRenewer
-        parts = Parts(client: client, renewer: sessionRenewer)
+        parts = Parts(client: client, renewer: sessionRenewer, revocations: revocations)
+    }
+
+    /// Has the tokens of ended sessions revoked upstream in the background.
+    func revoke(_ ended: [EndedSession]) -> AccountEvent.EndedTokens {
+        parts?.revocations.revoke(ended) ?? .notRevokedSourceGone
     }
 
     /// Nobody asks it any more.
@@ -61,6 +73,7 @@ struct Accounts: Sendable {
             await group.next()
             group.cancelAll()
         }
+        await parts?.revocations.finish(within: Self.revocationBound)
         await discard()
     }
 

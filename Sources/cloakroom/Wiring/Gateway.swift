@@ -17,7 +17,7 @@ final class Gateway: Sendable {
     private let parts: Parts
     private let server: GatewayServer
     private let accounts = AccountsService()
-    private let current: Mutex<Accounts>
+    private let current: CurrentAccounts
     private let services: [any Service]
 
     /// What lives as long as the process, whatever is configured anew.
@@ -58,7 +58,8 @@ final class Gateway: Sendable {
         let observer = AccountTelemetry(metrics: telemetry.metrics, audit: AuditLog(logger: logger))
         let clock = SessionClock(isSteady: plan.session.store != .valkey)
         let sessions = try SessionStoreSetup(
-            plan.session, events: observer.sessionEvents, telemetry: telemetry, clock: clock, logger: logger)
+            plan.session, unsourced: plan.sessionSource, events: observer.sessionEvents, telemetry: telemetry,
+            clock: clock, logger: logger)
         let parts = Parts(
             sessions: sessions, observer: observer, clock: clock, telemetry: telemetry,
             tracer: plan.tracing.exporter == .none ? nil : telemetry.tracer, logger: logger)
@@ -66,7 +67,8 @@ final class Gateway: Sendable {
 
         let first = try parts.accounts(plan)
         accounts.add(first)
-        current = Mutex(first)
+        let current = CurrentAccounts(first)
+        self.current = current
         let tables: GatewayTables
         do {
             tables = try parts.tables(plan, first)
@@ -101,7 +103,11 @@ final class Gateway: Sendable {
                     ],
                     revocation: admin.token.map {
                         SessionRevocation(
-                            token: $0, sessions: SessionRevoker(sessions: sessions.store, observer: observer),
+                            token: $0,
+                            sessions: SessionRevoker(
+                                sessions: sessions.store, observer: observer,
+                                source: { current.accounts.source ?? .unknown },
+                                revoke: { current.accounts.revoke($0) }),
                             now: { clock.now })
                     },
                     status: StatusSource(
@@ -123,14 +129,14 @@ final class Gateway: Sendable {
     /// - Throws: What cannot be used, and why; then everything is as before.
     func apply(_ plan: GatewayPlan) async throws {
         let next = try parts.accounts(plan)
-        let previous = current.withLock { $0 }
+        let previous = current.accounts
         do {
             try await server.replace(try parts.tables(plan, next)) { previous.end() }
         } catch {
             await next.discard()
             throw error
         }
-        current.withLock { $0 = next }
+        current.replace(with: next)
         accounts.add(next)
         if let level = Logger.Level(rawValue: plan.logging.level) { telemetry.setLogLevel(level) }
     }

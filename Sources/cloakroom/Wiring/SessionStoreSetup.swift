@@ -15,9 +15,12 @@ struct SessionStoreSetup {
     let accounts: AccountHashes
 
     /// Makes the store; it is ``SessionStoreService`` that brings it up.
+    /// - Parameter unsourced: The source of stored sessions that name none: the one at the start of this process, also
+    ///   after a reload.
     /// - Throws: If a file for TLS with the server is of no use, or a secret is missing.
     init(
-        _ plan: SessionPlan, events: SessionEvents, telemetry: GatewayTelemetry, clock: SessionClock, logger: Logger
+        _ plan: SessionPlan, unsourced: SessionSource?, events: SessionEvents, telemetry: GatewayTelemetry,
+        clock: SessionClock, logger: Logger
     ) throws {
         let metrics = telemetry.metrics
         let backend = metrics.sessionStore(
@@ -26,7 +29,7 @@ struct SessionStoreSetup {
             operations: plan.store == .memory ? [] : SessionStoreOperation.allCases.map(\.rawValue))
         let made = try SessionStores.make(
             plan, tls: try Self.tls(plan), group: MultiThreadedEventLoopGroup.singleton, logger: logger,
-            clock: { clock.now }, events: events
+            unsourced: unsourced ?? .unknown, clock: { clock.now }, events: events
         ) { operation, isSuccess, nanoseconds in
             backend.record(operation: operation.rawValue, isSuccess: isSuccess, nanoseconds: nanoseconds)
             telemetry.tracer.recordStoreCall(

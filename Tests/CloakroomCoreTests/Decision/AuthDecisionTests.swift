@@ -12,14 +12,17 @@ struct AuthDecisionTests {
     private let now = Timestamp(seconds: 5)
 
     /// - Parameter accessEnds: When its access token does; renewable if there is such a time.
-    private func session(_ token: String = "secret", accessEnds: Timestamp? = nil) -> Session {
+    private func session(
+        _ token: String = "secret", accessEnds: Timestamp? = nil, source: SessionSource = .unknown
+    ) -> Session {
         Session(
             key: SessionKey(1, 2, 3, 0),
             user: UserProfile(json: Array("{}".utf8), account: AccountName(email: "a@b.c")),
             tokens: SessionTokens(
                 authorization: Secret("Bearer \(token)"), refreshToken: accessEnds.map { _ in Secret("refresh") },
                 accessExpiresAt: accessEnds, obtainedAt: Timestamp(seconds: 0)),
-            createdAt: Timestamp(seconds: 0), expiresAt: Timestamp(seconds: 9), lastUsedAt: Timestamp(seconds: 0))
+            source: source, createdAt: Timestamp(seconds: 0), expiresAt: Timestamp(seconds: 9),
+            lastUsedAt: Timestamp(seconds: 0))
     }
 
     private func permit(_ decision: AuthDecision) throws -> UpstreamPermit {
@@ -112,6 +115,30 @@ struct AuthDecisionTests {
         #expect(AuthDecision.decide(route, at: 0, now: later, session: .live(over)) == .renew(over))
     }
 
+    @Test(
+        "Rule 34: a session of another source opens no route, gives no permit, and is ended", arguments: [true, false])
+    func otherSource(requiresAuthorization: Bool) throws {
+        let (a, b) = (SessionSource(upstream: "a"), SessionSource(upstream: "b"))
+        let accessEnds = [nil, Timestamp(milliseconds: 5_500), now, Timestamp(seconds: 60)]
+        for inject in [.bearer, [.apiToken, .bearer], []] as [Injection] {
+            let route = try route(inject, requiresAuthorization: requiresAuthorization)
+            guard route.usesSession else { continue }
+            for source in [b, .unknown] {
+                for end in accessEnds {
+                    let session = session(accessEnds: end, source: source)
+                    let access = route.access(source: a)
+                    #expect(
+                        AuthDecision.decide(access, at: 0, now: now, session: .live(session)) == .endSession(session))
+                    #expect(AuthDecision.permit(access, at: 0, renewed: session) == nil)
+                }
+            }
+            let own = session(source: a)
+            #expect(
+                try permit(AuthDecision.decide(route.access(source: a), at: 0, now: now, session: .live(own)))
+                    .hasSession)
+        }
+    }
+
     @Test("A route that sends no access token does not care when it ends")
     func renewalWithoutBearer() throws {
         let over = session(accessEnds: Timestamp(seconds: 1))
@@ -124,7 +151,7 @@ struct AuthDecisionTests {
     func afterRenewal() throws {
         let over = session("at once over", accessEnds: Timestamp(seconds: 1))
         let access = try route([.bearer], requiresAuthorization: true).access
-        let permit = AuthDecision.permit(access, at: 3, renewed: over)
+        let permit = try #require(AuthDecision.permit(access, at: 3, renewed: over))
         #expect(permit.authorization == over.authorization)
         #expect(permit.route == 3)
     }

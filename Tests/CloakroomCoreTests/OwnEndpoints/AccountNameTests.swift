@@ -12,6 +12,9 @@ struct AccountNameTests {
             ("jose\u{301}@example.com", "jos\u{e9}@example.com"), ("JOSE\u{301}@example.com", "jos\u{e9}@example.com"),
             ("\u{212b}sa@example.com", "\u{e5}sa@example.com"), ("\u{1E69}@example.com", "s\u{307}\u{323}@example.com"),
             ("\u{a0}jo@example.com\u{2003}", "jo@example.com"),
+            ("\u{1}jo@example.com\u{7f}", "jo@example.com"), ("\u{fb01}n@example.com", "fin@example.com"),
+            ("\u{ff2a}\u{ff2f}@example.com", "jo@example.com"), ("Stra\u{df}e@example.com", "STRASSE@example.com"),
+            ("\u{1e9e}@example.com", "ss@example.com"), ("\u{3c2}@example.com", "\u{3a3}@example.com"),
         ])
     func sameAccount(one: String, other: String) {
         #expect(AccountName(email: one) == AccountName(email: other))
@@ -32,6 +35,35 @@ struct AccountNameTests {
     func idempotent(email: String) {
         let once = AccountName(email: email)
         #expect(AccountName(email: String(decoding: once.canonicalBytes, as: UTF8.self)) == once)
+    }
+
+    @Test("Rule 35: by a user id is never that of a typed name, nor of the same id at another upstream")
+    func userID() {
+        let (a, b) = (SessionSource(upstream: "a"), SessionSource(upstream: "b"))
+        let byID = AccountName(userID: "jo@example.com", source: a)
+        #expect(byID != AccountName(email: "jo@example.com"))
+        #expect(byID.canonicalBytes.first == 2)
+        #expect(byID == AccountName(userID: "jo@example.com", source: a))
+        #expect(byID != AccountName(userID: "jo@example.com", source: b))
+        #expect(AccountName(userID: "A", source: a) != AccountName(userID: "a", source: a))
+        // A typed name cannot be made to begin with the mark of another kind.
+        for mark in ["\u{1}", "\u{2}", " \u{2}", "\u{2}\u{2}"] {
+            let typed = AccountName(email: mark + "jo@example.com")
+            #expect(typed == AccountName(email: "jo@example.com"))
+        }
+    }
+
+    @Test(
+        "without marks is the same for spellings that many databases take for one",
+        arguments: [
+            ("j\u{f6}@example.com", "jo@example.com"), ("jo\u{308}@example.com", "jo@example.com"),
+            ("j\u{f8}@example.com", "J\u{f3}@example.com"), ("\u{131}@example.com", "i@example.com"),
+            ("\u{e6}@example.com", "ae@example.com"), ("\u{1ed9}@example.com", "o@example.com"),
+        ])
+    func withoutMarks(one: String, other: String) {
+        #expect(AccountName(email: one).withoutMarks == AccountName(email: other).withoutMarks)
+        #expect(AccountName(email: "jo@example.com").withoutMarks == AccountName(email: "jo@example.com"))
+        #expect(AccountName(email: one).withoutMarks != AccountName(email: "x" + other).withoutMarks)
     }
 
     @Test("is not printed")

@@ -44,6 +44,19 @@ struct SignInThrottleTests {
         #expect(SignInThrottle.rule(.attempts, attemptsPerAddress: 0).limit == 1)
     }
 
+    @Test("Rule 35: spellings with marks on letters have a name in common more, which the plain one has not")
+    func marks() {
+        let (umlaut, acute) = (keys("j\u{f6}@example.com", "192.0.2.1"), keys("j\u{f3}@example.com", "192.0.2.1"))
+        let plain = keys("jo@example.com", "192.0.2.1")
+        #expect(umlaut.map(\.scope) == [.accountAndAddress, .address, .account, .spelling])
+        #expect(umlaut[3] == acute[3])
+        #expect(umlaut[2] == acute[2] && umlaut[2] == plain[2])
+        #expect(umlaut[0] != acute[0])
+        #expect(Set(plain).isDisjoint(with: [umlaut[0], umlaut[3]]))
+        #expect(umlaut[3] != keys("j\u{f6}@example.com", "192.0.2.2")[3])
+        #expect(SignInThrottle.rule(.spelling) == SignInThrottle.rule(.accountAndAddress))
+    }
+
     @Test("share what they have in common and nothing else")
     func parts() {
         let one = keys("jo@example.com", "192.0.2.1")

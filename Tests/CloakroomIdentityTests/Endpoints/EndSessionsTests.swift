@@ -6,7 +6,8 @@ import Testing
 struct EndSessionsTests {
     private let other = AccountName(email: "al@example.com")
 
-    @Test("ends one session of the user's own: 204, and its ticket is told that it was revoked")
+    @Test(
+        "Rule 40: ends one session of the user's own: 204, its ticket is told that it was revoked, its tokens are too")
     func endsOne() async throws {
         let subject = EndpointsUnderTest()
         let (ticket, current) = try await subject.session()
@@ -15,9 +16,8 @@ struct EndSessionsTests {
         #expect(response == OwnResponse(status: 204))
         #expect(await subject.whoAmI(oldTicket).problem?.reason == .revoked)
         #expect(await subject.whoAmI(ticket).status == 200)
-        #expect(subject.observer.all == [.signOutOthers([old.id], by: current.id)])
-        // Its tokens cannot be made void without its ticket.
-        #expect(!subject.journal.all.contains { $0.hasPrefix("revoke") })
+        #expect(subject.observer.all == [.signOutOthers([old.id], by: current.id, tokens: .revoking)])
+        await until { subject.journal.all.contains { $0.hasPrefix("revoke canary-refresh-") } }
         #expect(await subject.sessions(.endSession, "\(old.id)", ticket: ticket).problem == Problem(.notFound))
     }
 
@@ -70,13 +70,24 @@ struct EndSessionsTests {
         for other in others.keys { #expect(await subject.whoAmI(other).problem?.reason == .revoked) }
         #expect(await subject.whoAmI(ticket).status == 200)
         #expect(await subject.whoAmI(foreign).status == 200)
-        guard case .signOutOthers(let ended, current.id) = subject.observer.all.last else {
+        guard case .signOutOthers(let ended, current.id, .revoking) = subject.observer.all.last else {
             Issue.record("nobody was told")
             return
         }
         #expect(Set(ended) == Set(others.values))
         #expect(await subject.sessions(.endOtherSessions, ticket: ticket).json == #"{"ended":0}"#)
         #expect(subject.observer.all.count == 1)
+    }
+
+    @Test("Rule 40: what the store cannot open is not revoked upstream, and the event says so")
+    func sealed() async throws {
+        let subject = EndpointsUnderTest()
+        let (ticket, current) = try await subject.session()
+        let (_, old) = try await subject.session()
+        subject.store.seal()
+        #expect(await subject.sessions(.endOtherSessions, ticket: ticket).json == #"{"ended":1}"#)
+        #expect(subject.observer.all == [.signOutOthers([old.id], by: current.id, tokens: .notRevokedSealed)])
+        #expect(!subject.journal.all.contains { $0.hasPrefix("revoke") })
     }
 
     @Test("Rule 24: ending an old session does not break ending all the others, nor does a new one escape it")

@@ -6,7 +6,30 @@ import Testing
 struct SessionRevokerTests {
     private let subject = EndpointsUnderTest()
     private let origin = RequestOrigin(peer: "127.0.0.1")
-    private var revoker: SessionRevoker { SessionRevoker(sessions: subject.store, observer: subject.observer) }
+    private var revoker: SessionRevoker {
+        let revocations = TokenRevocations(client: subject.client, observer: subject.observer, source: .unknown)
+        return SessionRevoker(
+            sessions: subject.store, observer: subject.observer, source: { SessionSource(upstream: "api") },
+            revoke: { revocations.revoke($0) })
+    }
+
+    @Test("Rule 35: ends a user's sessions by the upstream's id, and by the address that was typed")
+    func userID() async throws {
+        let account = AccountName(userID: "17", source: SessionSource(upstream: "api"))
+        func signIn(_ email: String) async throws -> SessionTicket {
+            var user = EndpointsUnderTest.signedIn("1", account: account).user
+            user.name = AccountName(email: email)
+            let new = NewSession(user: user, tokens: EndpointsUnderTest.signedIn("1").tokens)
+            return try await subject.store.create(new, now: EndpointsUnderTest.now).0
+        }
+        let tickets = [try await signIn("j\u{f6}@example.com"), try await signIn("jo@example.com")]
+        let typed = AccountName(email: "JO@example.com")
+        #expect(try await revoker.revoke(user: typed, from: origin, now: EndpointsUnderTest.now) == 1)
+        #expect(await subject.whoAmI(tickets[0]).status == 200)
+        #expect(try await revoker.revoke(userID: "17", from: origin, now: EndpointsUnderTest.now) == 1)
+        #expect(await subject.whoAmI(tickets[0]).status == 401)
+        #expect(try await revoker.revoke(userID: "18", from: origin, now: EndpointsUnderTest.now) == 0)
+    }
 
     @Test("ends all of a user's, and says so in the audit log")
     func user() async throws {
@@ -17,7 +40,7 @@ struct SessionRevokerTests {
         #expect(try await revoker.revoke(user: account, from: origin, now: EndpointsUnderTest.now) == 2)
         #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
         #expect(await subject.whoAmI(foreign).status == 200)
-        guard case .revoked(let ended) = subject.observer.all.last else {
+        guard case .revoked(let ended, .revoking) = subject.observer.all.last else {
             Issue.record("nobody was told")
             return
         }
@@ -31,7 +54,8 @@ struct SessionRevokerTests {
         let (ticket, session) = try await subject.session()
         #expect(try await revoker.revoke(session: session.id, from: origin, now: EndpointsUnderTest.now) == 1)
         #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
-        #expect(subject.observer.all == [.revoked([session.id])])
+        #expect(subject.observer.all == [.revoked([session.id], tokens: .revoking)])
+        await until { subject.journal.all.last?.hasPrefix("revoke canary-refresh-") == true }
         #expect(try await revoker.revoke(session: session.id, from: origin, now: EndpointsUnderTest.now) == 0)
         #expect(subject.observer.all.count == 1)
     }

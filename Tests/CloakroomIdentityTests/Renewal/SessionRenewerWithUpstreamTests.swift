@@ -103,7 +103,8 @@ struct SessionRenewerWithUpstreamTests {
                 for (index, session) in outcomes {
                     let session = try #require(session)
                     #expect(session.key == current[index].session.key)
-                    #expect(session.user.account == AccountName(email: Self.emails[index]))
+                    #expect(session.user.name == AccountName(email: Self.emails[index]))
+                    #expect(session.user.account == current[index].session.user.account)
                 }
                 await room.settle()
                 // Each session's access token opens its own user's data, says the upstream.

@@ -60,6 +60,30 @@ struct ThrottledSignInTests {
         #expect(await subject.signIn(email: "jo@example.com").status == 401)
     }
 
+    @Test("Rule 35: spellings that differ in accents have the attempts of one name together, and of the plain one")
+    func accents() async {
+        let subject = subject()
+        let letters = ["\u{f6}", "\u{f3}", "\u{f2}", "\u{f4}", "\u{f5}", "\u{14d}", "\u{1d2}", "\u{f8}", "\u{1ecd}"]
+        var tried = 0
+        for letter in letters + ["o"] {
+            for _ in 0..<5 where await subject.signIn(email: "j\(letter)@example.com").status == 401 { tried += 1 }
+        }
+        #expect(tried == 10)
+    }
+
+    @Test("Rule 35: signing in as one's own account does not forget the failures of one that differs in an accent")
+    func ownAccount() async {
+        let subject = subject()
+        for _ in 0..<4 { #expect(await subject.signIn(email: "j\u{f6}@example.com").status == 401) }
+        subject.client.answer(.success(EndpointsUnderTest.signedIn("1")))
+        for own in ["j\u{f3}@example.com", "jo@example.com"] {
+            #expect(await subject.signIn(email: own).status == 200)
+        }
+        subject.client.answer(.failure(TokenClientError(.rejected, in: .signIn)))
+        #expect(await subject.signIn(email: "j\u{f2}@example.com").status == 401)
+        #expect(await subject.signIn(email: "j\u{f4}@example.com").status == 429)
+    }
+
     @Test("counts one account from another address apart, and all of a /64 together")
     func addresses() async {
         let subject = subject()
@@ -208,13 +232,15 @@ struct ThrottledSignInTests {
         "Who loses against others again and again is told to come back, and leaves nothing counted",
         arguments: ThrottleKey.Scope.allCases)
     func contention(scope: ThrottleKey.Scope) async {
+        // A name that is counted in all scopes.
+        let email = "j\u{f6}@example.com"
         let subject = subject()
         subject.store.loseThrottleChanges(15, scope)
-        #expect(await subject.signIn().status == 401)
+        #expect(await subject.signIn(email: email).status == 401)
         #expect(subject.store.throttleStates.values.allSatisfy { $0.count == 1 })
         subject.store.loseThrottleChanges(1_000, scope)
         let counted = subject.store.throttleStates
-        #expect(await subject.signIn().problem == Problem(.throttled, retryAfter: 1))
+        #expect(await subject.signIn(email: email).problem == Problem(.throttled, retryAfter: 1))
         #expect(subject.store.throttleStates == counted)
         #expect(attempts(subject) == 1)
     }

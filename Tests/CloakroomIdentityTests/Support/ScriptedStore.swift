@@ -17,6 +17,8 @@ final class ScriptedStore: SessionStore {
         var lifetimes: [Duration] = []
         var failures: [Operation: SessionStoreError.Kind] = [:]
         var isRemote = false
+        /// Whether sessions that are ended by their names stay closed.
+        var isSealed = false
         /// How many changes of throttle states are lost to somebody else from now on.
         var lostThrottleChanges: [ThrottleKey.Scope: Int] = [:]
     }
@@ -40,6 +42,9 @@ final class ScriptedStore: SessionStore {
     func recover(_ operation: Operation) {
         state.withLock { $0.failures[operation] = nil }
     }
+
+    /// From now on sessions open with their tickets only.
+    func seal() { state.withLock { $0.isSealed = true } }
 
     /// From now on the local table cannot tell.
     func becomeRemote() { state.withLock { $0.isRemote = true } }
@@ -80,7 +85,7 @@ final class ScriptedStore: SessionStore {
         let ticket = SessionTicket(using: &generator)
         let session = Session(
             key: SessionKey(generator.next(), 0, 0, 0), user: new.user, tokens: new.tokens, client: new.client,
-            createdAt: now, expiresAt: now + .seconds(8 * 3_600), lastUsedAt: now)
+            source: new.source, createdAt: now, expiresAt: now + .seconds(8 * 3_600), lastUsedAt: now)
         state.withLock { $0.sessions[ticket] = session }
         journal.note("create")
         return (ticket, session)
@@ -103,19 +108,25 @@ final class ScriptedStore: SessionStore {
         }
     }
 
-    func end(
+    func take(
         _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
+    ) async throws(SessionStoreError) -> EndedSession? {
         try check(.end)
-        return !end(reason) { $1.id == id && (account == nil || $1.user.account == account) && $1.expiresAt > now }
-            .isEmpty
+        return end(reason) { $1.id == id && (account == nil || $1.user.account == account) && $1.expiresAt > now }
+            .first.map(ended)
     }
 
-    func endAll(
+    func takeAll(
         of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
-    ) async throws(SessionStoreError) -> [SessionID] {
+    ) async throws(SessionStoreError) -> [EndedSession] {
         try check(.endAll)
-        return end(reason) { $1.user.account == account && $1.id != kept && $1.expiresAt > now }.map(\.id)
+        return end(reason) {
+            ($1.user.account == account || $1.user.name == account) && $1.id != kept && $1.expiresAt > now
+        }.map(ended)
+    }
+
+    private func ended(_ session: Session) -> EndedSession {
+        EndedSession(id: session.id, opened: state.withLock(\.isSealed) ? nil : session)
     }
 
     // MARK: - Renewal

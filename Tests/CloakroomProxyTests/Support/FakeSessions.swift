@@ -56,7 +56,8 @@ final class FakeSessions: SessionStore {
     /// - Parameter expiresAt: The end of its access token.
     static func make(
         _ authorization: String = "Bearer \(Canary.accessToken)", refreshToken: String? = nil,
-        accessExpiresAt: Timestamp? = nil, obtainedAt: Timestamp = Timestamp(seconds: 0)
+        accessExpiresAt: Timestamp? = nil, obtainedAt: Timestamp = Timestamp(seconds: 0),
+        source: SessionSource = SessionSource(upstream: "api")
     ) -> (SessionTicket, Session) {
         var generator = SystemRandomNumberGenerator()
         let session = Session(
@@ -65,7 +66,7 @@ final class FakeSessions: SessionStore {
             tokens: SessionTokens(
                 authorization: Secret(authorization), refreshToken: refreshToken.map { Secret($0) },
                 accessExpiresAt: accessExpiresAt, obtainedAt: obtainedAt),
-            createdAt: Timestamp(seconds: 0), expiresAt: Timestamp(milliseconds: .max),
+            source: source, createdAt: Timestamp(seconds: 0), expiresAt: Timestamp(milliseconds: .max),
             lastUsedAt: Timestamp(seconds: 0))
         return (SessionTicket(using: &generator), session)
     }
@@ -137,14 +138,14 @@ extension FakeSessions {
 
     func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] { [] }
 
-    func end(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp)
-        async throws(SessionStoreError) -> Bool
+    func take(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp)
+        async throws(SessionStoreError) -> EndedSession?
     {
-        false
+        nil
     }
 
-    func endAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp)
-        async throws(SessionStoreError) -> [SessionID]
+    func takeAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp)
+        async throws(SessionStoreError) -> [EndedSession]
     {
         []
     }

@@ -72,6 +72,65 @@ struct AccountContractTests {
         }
     }
 
+    @Test(
+        "Rule 35: lists and ends by the account; for an operator also by the typed name", arguments: StoreUnderTest.all)
+    func accountAndName(kind: StoreUnderTest) async throws {
+        try await kind.run { store in
+            let account = AccountName(userID: "17", source: Sample.source)
+            func signIn(_ email: String) async throws -> Session {
+                var new = Sample.new(1)
+                new.user = UserProfile(json: new.user.json, account: account, name: AccountName(email: email))
+                return try await store.create(new, now: start).1
+            }
+            let one = try await signIn("j\u{f6}@example.com")
+            let other = try await signIn("jo@example.com")
+            // An account of that name at an upstream without user ids.
+            var named = Sample.new(2)
+            named.user.account = AccountName(email: "jo@example.com")
+            named.user.name = named.user.account
+            let (ticket, _) = try await store.create(named, now: start)
+            #expect(try await Set(store.sessions(of: account, now: start).map(\.id)) == [one.id, other.id])
+            #expect(try await store.sessions(of: one.user.name, now: start).isEmpty)
+            #expect(try await store.sessions(of: other.user.name, now: start).count == 1)
+            #expect(try await !store.end(other.id, of: other.user.name, reason: .revoked, now: start))
+            let ended = try await store.endAll(of: other.user.name, but: nil, reason: .revoked, now: start)
+            #expect(ended.count == 2 && ended.contains(other.id))
+            #expect(try await store.look(ticket, at: start).reason == .revoked)
+            #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start) == [one.id])
+            #expect(!kind.counts || store.count == 0)
+        }
+    }
+
+    @Test("Rule 34: keeps the source of a session, also over a renewal", arguments: StoreUnderTest.all)
+    func keepsSource(kind: StoreUnderTest) async throws {
+        try await kind.run { store in
+            let (ticket, made) = try await store.create(Sample.new(1), now: start)
+            #expect(made.source == Sample.source)
+            #expect(try await store.load(ticket, now: start).session?.source == Sample.source)
+            let lease = try #require(try await store.lease(made.key, for: .seconds(30), now: start).lease)
+            let renewal = SessionRenewal(tokens: Sample.tokens(2))
+            let saved = try await store.save(renewal, ticket: ticket, over: made, under: lease, now: start)
+            #expect(saved.session?.source == Sample.source)
+            #expect(try await store.reload(ticket, now: start).session?.source == Sample.source)
+        }
+    }
+
+    @Test(
+        "Rule 40: gives back the tokens of what it ends by name if it can open it; sealed sessions it cannot",
+        arguments: StoreUnderTest.all)
+    func endedTokens(kind: StoreUnderTest) async throws {
+        try await kind.run { store in
+            let one = try await store.create(Sample.new(1), now: start).1
+            _ = try await store.create(Sample.new(1), now: start)
+            let taken = try await store.take(one.id, of: Sample.account(1), reason: .revoked, now: start)
+            let all = try await store.takeAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
+            for ended in try [#require(taken)] + all {
+                #expect(ended.opened?.tokens == (kind.isShared ? nil : Sample.tokens(1)))
+            }
+            #expect(all.count == 1)
+        }
+    }
+
     @Test("has nothing to end where a session has expired", arguments: StoreUnderTest.all)
     func endsExpired(kind: StoreUnderTest) async throws {
         try await kind.run { store in

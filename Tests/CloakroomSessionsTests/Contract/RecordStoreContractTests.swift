@@ -39,6 +39,26 @@ struct RecordStoreContractTests {
         }
     }
 
+    @Test("finds a record by the hash of its account and by that of its name", arguments: RecordsUnderTest.all)
+    func foundByName(kind: RecordsUnderTest) async throws {
+        try await kind.run { store in
+            var (first, second) = (record(1, account: 5), record(2, account: 6))
+            (first.name, second.name) = (50, 6)
+            for record in [first, second] { try await insert(record, store) }
+            #expect(try await store.read(first.key.id, now: now) == .record(first))
+            #expect(try await store.records(of: 5, now: now) == [first])
+            #expect(try await store.records(of: 50, now: now) == [first])
+            #expect(try await store.records(of: 6, now: now) == [second])
+            var renamed = first
+            (renamed.name, renamed.version) = (51, 2)
+            #expect(try await store.replace(renamed, fence: nil, now: now) == .done)
+            #expect(try await store.records(of: 50, now: now).isEmpty)
+            #expect(try await store.records(of: 51, now: now) == [renamed])
+            _ = try await store.remove(first.key.id, reason: .revoked, condition: nil, now: now)
+            #expect(try await store.records(of: 51, now: now).isEmpty)
+        }
+    }
+
     @Test("keeps large and empty contents", arguments: RecordsUnderTest.all)
     func sizes(kind: RecordsUnderTest) async throws {
         try await kind.run { store in

@@ -25,8 +25,11 @@ final class SQLiteTestFolder: Sendable {
     var file: String { path + "/sessions.sqlite" }
 
     /// One more process, as it were: it shares nothing with others but the file.
-    func store(_ file: String? = nil) -> SQLiteRecords {
-        SQLiteRecords(path: file ?? self.file, logger: log.logger, now: now)
+    /// - Parameter leaseTime: By default leases end by the time that callers give.
+    func store(
+        _ file: String? = nil, leaseTime: @escaping @Sendable (Timestamp) -> Timestamp = { $0 }
+    ) -> SQLiteRecords {
+        SQLiteRecords(path: file ?? self.file, logger: log.logger, now: now, leaseTime: leaseTime)
     }
 
     /// Writes to the file behind the stores' backs.

@@ -321,4 +321,82 @@ struct SealedSessionStoreTests {
         #expect(told.created == 4)
         #expect(told.ended == [.signedOut, .revoked, .expiredIdle, .expiredIdle])
     }
+
+    @Test("two replicas whose secrets are in opposite order do not take turns at sealing a session anew")
+    func reversedSecrets() async throws {
+        let one = store(secrets: GatewaySecrets(Sample.secret, older: [Sample.olderSecret]))
+        let other = store(
+            InMemoryRecords(server), secrets: GatewaySecrets(Sample.olderSecret, older: [Sample.secret]))
+        let (ticket, _) = try await one.create(Sample.new(1), now: start)
+        for second in 0..<300 as Range<Int64> {
+            for replica in [one, other] {
+                // As if the other one's write had been told.
+                replica.allChanged()
+                #expect(try await replica.look(ticket, at: start + .seconds(second), slides: false).session != nil)
+            }
+        }
+        #expect(server.replaceCount <= 2)
+        // Once in ten minutes at most, on each.
+        for minute in 1...14 as ClosedRange<Int64> {
+            for replica in [one, other] {
+                replica.allChanged()
+                #expect(try await replica.look(ticket, at: start + .seconds(60 * minute)).session != nil)
+            }
+        }
+        #expect(server.replaceCount <= 6)
+    }
+
+    @Test("a session whose insertion was done and not confirmed is taken out again, and no event tells of it")
+    func phantom() async throws {
+        let store = store()
+        records.set { $0.losesAnswers = true }
+        await #expect(throws: SessionStoreError(.unavailable)) { try await store.create(Sample.new(1), now: start) }
+        #expect(server.count == 1)
+        records.set { switches in
+            switches.losesAnswers = false
+            switches.isUnavailable = true
+        }
+        await store.removeUncertain()
+        #expect(server.count == 1)
+        records.set { $0.isUnavailable = false }
+        await store.removeUncertain()
+        #expect(server.count == 0)
+        #expect(try await store.sessions(of: Sample.account(1), now: start).isEmpty)
+        #expect(told.created == 0)
+        #expect(told.ended.isEmpty)
+    }
+
+    @Test("an insertion that is carried out late is found for a minute, and not searched for after that")
+    func latePhantom() async throws {
+        let store = store()
+        let begin = ContinuousClock.now
+        records.set { $0.isUnavailable = true }
+        await #expect(throws: SessionStoreError(.unavailable)) { try await store.create(Sample.new(1), now: start) }
+        await store.removeUncertain(at: begin + .seconds(1))
+        records.set { $0.isUnavailable = false }
+        for second in 2..<50 as Range<Int64> { await store.removeUncertain(at: begin + .seconds(second)) }
+        #expect(store.uncertain.count == 1)
+        await store.removeUncertain(at: begin + .seconds(70))
+        #expect(store.uncertain.count == 0)
+    }
+
+    @Test("what takes uncertain insertions out runs by itself, and when the store is stopped")
+    func phantomWhileRunning() async throws {
+        let store = SealedSessionStore(records, plan: Sample.plan, secrets: Sample.secrets)
+        let running = Task { await store.run() }
+        try await untilTrue("the store is available") { store.isAvailable }
+        records.set { $0.losesAnswers = true }
+        await #expect(throws: SessionStoreError(.unavailable)) { try await store.create(Sample.new(1), now: start) }
+        records.set { $0.losesAnswers = false }
+        try await untilTrue("it is taken out") { server.count == 0 }
+        running.cancel()
+        await running.value
+    }
+
+    @Test("Rule 34: a record of format 1 belongs to the source that the store was made with")
+    func unsourced() throws {
+        let store = SealedSessionStore(
+            records, plan: Sample.plan, secrets: Sample.secrets, unsourced: Sample.source)
+        #expect(store.sealing.unsourced == Sample.source)
+    }
 }

@@ -61,7 +61,75 @@ struct SessionFormatTests {
                     accessExpiresAt: Self.start + .seconds(300), obtainedAt: Self.start))
         #expect(session.client == SessionClient(peer: "192.0.2.7", userAgent: .firefox))
         #expect(session.version == 7)
+        // Such a record names no source; what it is taken for is the store's to say.
+        #expect(session.source == .unknown)
+        let unsourced = SessionSealing(secrets: secrets, unsourced: SessionSource(upstream: "api"))
+        guard case .opened(let known, _) = unsourced.open(Self.record(ticket), ticket: ticket) else { return }
+        #expect(known.source == SessionSource(upstream: "api"))
         #expect(secrets.accountHashes.all(session.user.account).contains(9_256_275_110_601_351_382))
+    }
+
+    private static let contents2 =
+        "020d9ed0326dd1ae954761d2db29a026c76ac5bbfc8713c03b7810c5a83471536470132979a0e352ff14eb55662a1892"
+        + "daca2f97939517bc35356807476454ec5854b4b5a7318854f9be6db6bc249ddf7626cd3b45aaf14cc263d87a49eea936"
+        + "77f670cce6a45257b4692f5026b28fc7f9cac29b052cea666dff8fb88e70477191be952a4dff5b732403cef6c61c1c49"
+        + "78c87228c40ba6bb"
+    private static let client2 =
+        "020d9ed032a19a4243f1eb9722082b5c19630820f7e74b06863d6b3b24bb580aacbc063d3122d81e635027b329814e20"
+        + "a031aa"
+
+    /// A session of format 2 whose account is the upstream's user id.
+    private static func record2(_ ticket: SessionTicket) -> SessionRecord {
+        var record = record(ticket)
+        (record.account, record.name) = (3_481_204_444_413_659_736, 9_256_275_110_601_351_382)
+        (record.contents, record.client) = (bytes(contents2), bytes(client2))
+        return record
+    }
+
+    @Test("of format 2 open, with their source and the name that was typed")
+    func format2() throws {
+        let ticket = try Self.ticket()
+        let secrets = try #require(GatewaySecrets([Self.secret]))
+        let sealing = SessionSealing(secrets: secrets, unsourced: SessionSource(upstream: "another"))
+        guard
+            case .opened(let session, isCurrent: true) = sealing.open(Self.record2(ticket), ticket: ticket)
+        else {
+            Issue.record("it does not open")
+            return
+        }
+        let source = SessionSource(upstream: "api")
+        #expect(session.source == source)
+        #expect(session.user.json == Array(#"{"name":"Jo"}"#.utf8))
+        #expect(session.user.account == AccountName(userID: "17", source: source))
+        #expect(session.user.name == AccountName(email: "jo@example.com"))
+        #expect(
+            session.tokens
+                == SessionTokens(
+                    authorization: Secret("Bearer access"), refreshToken: Secret("refresh"),
+                    accessExpiresAt: Self.start + .seconds(300), obtainedAt: Self.start))
+        #expect(session.client == SessionClient(peer: "192.0.2.7", userAgent: .firefox))
+        #expect(secrets.accountHashes.all(session.user.name).contains(9_256_275_110_601_351_382))
+        // A record of one format does not open as one of the other.
+        var relabelled = Self.record2(ticket)
+        (relabelled.contents[0], relabelled.client[0]) = (1, 1)
+        guard case .unreadable = sealing.open(relabelled, ticket: ticket) else {
+            Issue.record("it opens as format 1")
+            return
+        }
+    }
+
+    @Test("of format 2 with something in the field that is kept for a later release are left to that")
+    func laterField() throws {
+        let parts = SessionParts(
+            user: UserProfile(json: [], account: AccountName(email: "a@b.c")),
+            tokens: SessionTokens(authorization: Secret("Bearer a"), obtainedAt: Self.start),
+            source: SessionSource(upstream: "api"))
+        var bytes = parts.bytes
+        #expect(SessionParts(bytes, .two)?.isOfLaterRelease == false)
+        bytes = Array(bytes.dropLast(4)) + [0, 0, 0, 1, 7]
+        #expect(SessionParts(bytes, .two)?.isOfLaterRelease == true)
+        #expect(SessionParts(bytes + [0], .two) == nil)
+        #expect(SessionParts(bytes, .one) == nil)
     }
 
     @Test("and of later ones in a format that is not known are left alone")
@@ -69,7 +137,7 @@ struct SessionFormatTests {
         let ticket = try Self.ticket()
         let secrets = try #require(GatewaySecrets([Self.secret]))
         var record = Self.record(ticket)
-        record.contents[0] = 2
+        record.contents[0] = 3
         guard case .foreign = SessionSealing(secrets: secrets).open(record, ticket: ticket) else {
             Issue.record("it is not taken for another release's")
             return

@@ -16,8 +16,9 @@ struct SessionSealingTests {
 
     private func session(_ tokens: SessionTokens = Sample.tokens(1), client: SessionClient = Sample.client) -> Session {
         Session(
-            key: SessionKey(ticket), user: Sample.user(1), tokens: tokens, client: client, createdAt: Sample.start,
-            expiresAt: Sample.start + .seconds(60), lastUsedAt: Sample.start + .seconds(5), version: 3)
+            key: SessionKey(ticket), user: Sample.user(1), tokens: tokens, client: client, source: Sample.source,
+            createdAt: Sample.start, expiresAt: Sample.start + .seconds(60),
+            lastUsedAt: Sample.start + .seconds(5), version: 3)
     }
 
     private func isUnreadable(_ record: SessionRecord, _ sealing: SessionSealing? = nil) -> Bool {
@@ -46,6 +47,7 @@ struct SessionSealingTests {
                 #expect(found.key == session.key)
                 #expect(found.tokens == tokens)
                 #expect(found.user == session.user)
+                #expect(found.source == session.source)
                 #expect(found.client == client)
                 #expect(found.createdAt == session.createdAt)
                 #expect(found.expiresAt == session.expiresAt)
@@ -61,7 +63,7 @@ struct SessionSealingTests {
         #expect(Set(sealed.map(\.contents)).count == 50)
         #expect(Set(sealed.map { Array($0.contents[5..<17]) }).count == 50)
         #expect(Set(sealed.map(\.client)).count == 50)
-        #expect(sealed.allSatisfy { $0.contents[0] == 1 })
+        #expect(sealed.allSatisfy { $0.contents[0] == 2 })
     }
 
     @Test("Rule 13: does not open with any one bit changed, in the contents or the client")
@@ -103,6 +105,8 @@ struct SessionSealingTests {
             { $0.key = SessionKey($0.key.word0 ^ 1, $0.key.word1, $0.key.word2, $0.key.word3) },
             { $0.key = SessionKey($0.key.word0, $0.key.word1, $0.key.word2, $0.key.word3 ^ 1) },
             { $0.account ^= 1 },
+            { $0.name = ($0.name ?? 0) ^ 1 },
+            { $0.name = nil },
             { $0.createdAt = $0.createdAt + .milliseconds(1) },
             { $0.expiresAt = $0.expiresAt + .milliseconds(1) },
             { $0.version += 1 },

@@ -18,13 +18,18 @@ final class RecordServer: Sendable {
         var throttle: [ThrottleKey: (state: ThrottleState, forgetAt: Timestamp)] = [:]
         var listeners: [ObjectIdentifier: any RecordChanges] = [:]
         var readCount = 0
+        var replaceCount = 0
         var touched: [RecordTouch] = []
     }
 
     let contents = Mutex(Contents())
 
+    /// How many records there are.
+    var count: Int { contents.withLock { $0.kept.count } }
     /// How often a record was read.
     var readCount: Int { contents.withLock { $0.readCount } }
+    /// How often a record was replaced.
+    var replaceCount: Int { contents.withLock { $0.replaceCount } }
     /// All touches that were written.
     var touched: [RecordTouch] { contents.withLock { $0.touched } }
 
@@ -147,6 +152,7 @@ final class InMemoryRecords: SessionRecordStore {
             if fence == nil, now < kept.leasedUntil { return (.fenced, false) }
             guard kept.record.version + 1 == record.version else { return (.changed, false) }
             let lastUsedAt = max(record.lastUsedAt, kept.record.lastUsedAt)
+            contents.replaceCount += 1
             kept.record = record
             kept.record.lastUsedAt = lastUsedAt
             contents.kept[record.key.id] = kept
@@ -211,7 +217,7 @@ final class InMemoryRecords: SessionRecordStore {
 
     func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
         try ask()
-        return server.contents.withLock { $0.kept.values.map(\.record).filter { $0.account == account } }
+        return server.contents.withLock { $0.kept.values.map(\.record).filter { $0.indexHashes.contains(account) } }
     }
 
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {

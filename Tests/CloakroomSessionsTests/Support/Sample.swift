@@ -27,10 +27,11 @@ enum Sample {
             accessExpiresAt: obtainedAt + .seconds(600), obtainedAt: obtainedAt)
     }
 
+    static let source = SessionSource(upstream: "api")
     static let client = SessionClient(peer: "192.0.2.7", userAgent: .firefox)
 
     static func new(_ number: Int = 0) -> NewSession {
-        NewSession(user: user(number), tokens: tokens(number), client: client)
+        NewSession(user: user(number), tokens: tokens(number), client: client, source: source)
     }
 }
 

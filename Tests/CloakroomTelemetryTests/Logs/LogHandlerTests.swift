@@ -115,17 +115,20 @@ struct AuditLogTests {
         audit.signOut(SessionID(0x1), origin: origin)
         audit.revokeFailed(SessionID(0x2), origin: origin)
         audit.signIn(.throttled, user: nil, origin: origin)
-        audit.signOutOthers([SessionID(0x3), SessionID(0x4)], by: SessionID(0x5), origin: origin)
-        audit.revoked((0..<1_000).map { SessionID($0) }, origin: origin)
+        audit.signOutOthers([SessionID(0x3), SessionID(0x4)], by: SessionID(0x5), tokens: .revoking, origin: origin)
+        audit.revoked((0..<1_000).map { SessionID($0) }, tokens: .notRevokedSealed, origin: origin)
         audit.refreshRejected(SessionID(0x6), origin: origin)
+        audit.evicted([SessionID(0x9)], tokens: .notRevokedSourceGone, origin: origin)
         writer.shutdown()
         let objects = try await pipe.objects()
         let names = objects.compactMap { $0["event"] as? String }
         #expect(
             names == [
                 "sign_in", "sign_out", "revoke_failed", "sign_in", "sign_out_others", "sessions_revoked",
-                "refresh_rejected",
+                "refresh_rejected", "sessions_evicted",
             ])
+        let tokens = objects.map { $0["tokens"] as? String }
+        #expect(tokens[4...] == ["revoking", "not_revoked_sealed", nil, "not_revoked_source_gone"])
         #expect(objects[3]["outcome"] as? String == "throttled")
         #expect(objects[4]["count"] as? String == "2")
         #expect(objects[4]["session"] as? String == "0000000000000005")

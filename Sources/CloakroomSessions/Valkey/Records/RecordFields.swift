@@ -1,12 +1,13 @@
 import CloakroomCore
 import NIOCore
 
-/// A record as the fields of a hash. Numbers are decimal; `k` is 32 bytes, `d` and `o` are sealed. Fields that a later
+/// A record as the fields of a hash; `n`, the hash of the typed name, only where there is one. Numbers are decimal; `k` is 32 bytes, `d` and `o` are sealed. Fields that a later
 /// release adds are left alone by this one.
 enum RecordFields {
     /// Fields and values of everything but the time of use and the fence.
     static func parts(_ record: SessionRecord) -> [ValkeyCommand.Part] {
-        [
+        let name: [ValkeyCommand.Part] = record.name.map { ["n", .text(String($0))] } ?? []
+        return name + [
             "k", .bytes(record.key.bytes), "a", .text(String(record.account)),
             "c", .integer(record.createdAt.milliseconds), "e", .integer(record.expiresAt.milliseconds),
             "v", .text(String(record.version)), "d", .bytes(record.contents), "o", .bytes(record.client),
@@ -28,9 +29,10 @@ enum RecordFields {
             let contents = fields["d"], let client = fields["o"]
         else { return nil }
         return SessionRecord(
-            key: key, account: account, createdAt: Timestamp(milliseconds: createdAt),
-            expiresAt: Timestamp(milliseconds: expiresAt), lastUsedAt: Timestamp(milliseconds: lastUsedAt),
-            version: version, contents: Array(buffer: contents), client: Array(buffer: client))
+            key: key, account: account, name: number(fields["n"], UInt64.self),
+            createdAt: Timestamp(milliseconds: createdAt), expiresAt: Timestamp(milliseconds: expiresAt),
+            lastUsedAt: Timestamp(milliseconds: lastUsedAt), version: version, contents: Array(buffer: contents),
+            client: Array(buffer: client))
     }
 
     private static func number<Number: FixedWidthInteger>(_ text: ByteBuffer?, _: Number.Type) -> Number? {

@@ -58,8 +58,9 @@ struct ValkeyRecords: SessionRecordStore {
         let answer = try await run(SessionScripts.insert, [keys.session(record.key.id)], arguments, full: true)
         if answer == .integer(1) { return true }
         // The session of that name is somebody else's, so it must not stand among this account's.
-        _ = try await ask(
-            ValkeyCommand("ZREM", .text(keys.sessions(of: record.account)), .text("\(record.key.id)")))
+        for hash in record.indexHashes {
+            _ = try await ask(ValkeyCommand("ZREM", .text(keys.sessions(of: hash)), .text("\(record.key.id)")))
+        }
         return false
     }
 
@@ -109,7 +110,9 @@ struct ValkeyRecords: SessionRecordStore {
         if answer.text == "changed" { return .changed }
         guard let elements = answer.elements, let record = RecordFields.record(elements, id: id) else { return .gone }
         // Its name in the index does no harm any more, so that this is done is not waited for with the answer at stake.
-        _ = try? await ask(ValkeyCommand("ZREM", .text(keys.sessions(of: record.account)), .text("\(id)")))
+        for hash in record.indexHashes {
+            _ = try? await ask(ValkeyCommand("ZREM", .text(keys.sessions(of: hash)), .text("\(id)")))
+        }
         return .removed(record)
     }
 
@@ -149,7 +152,8 @@ struct ValkeyRecords: SessionRecordStore {
             let replies = await link.send(ids.map { ValkeyCommand("HGETALL", .text(keys.session($0))) })
             for (id, reply) in zip(ids, replies) {
                 // A name may stand here still whose record has another hash by now.
-                guard case .record(let record) = try Self.record(reply, id), record.account == account else { continue }
+                guard case .record(let record) = try Self.record(reply, id), record.indexHashes.contains(account)
+                else { continue }
                 records.append(record)
             }
         }
@@ -162,9 +166,11 @@ struct ValkeyRecords: SessionRecordStore {
 
     private func index(_ record: SessionRecord, now: Timestamp, full: Bool = false) async throws(SessionStoreError) {
         let time = Self.time(record.expiresAt - now + Self.tombstoneLifetime + Self.indexMargin)
-        _ = try await run(
-            SessionScripts.index, [keys.sessions(of: record.account)], [.text("\(record.key.id)"), .integer(time)],
-            full: full)
+        for hash in record.indexHashes {
+            _ = try await run(
+                SessionScripts.index, [keys.sessions(of: hash)], [.text("\(record.key.id)"), .integer(time)], full: full
+            )
+        }
     }
 
     /// Milliseconds of keeping something: at least 1, and never more than the server can count.

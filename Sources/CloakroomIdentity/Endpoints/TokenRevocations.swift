@@ -1,0 +1,114 @@
+public import CloakroomCore
+import Synchronization
+
+/// Revokes the tokens of ended sessions upstream, in the background: no response waits for it.
+///
+/// Bounded: a few calls at a time, and a queue. What finds no room, or fails, is one ``AccountEvent/revokeFailed(_:)``;
+/// nothing is tried twice, for the sessions are over in any case and their tokens expire by themselves.
+public final class TokenRevocations: Sendable, CustomStringConvertible, CustomReflectable {
+    private struct Revocation: Sendable {
+        let id: SessionID
+        let tokens: SessionTokens
+    }
+
+    private struct State {
+        var waiting: [Revocation] = []
+        var running = 0
+        var isStopped = false
+        var observers: [AsyncStream<Void>.Continuation] = []
+    }
+
+    private let client: any TokenClient
+    private let observer: any AccountObserver
+    private let source: SessionSource
+    private let mostAtOnce: Int
+    private let mostWaiting: Int
+    private let state = Mutex(State())
+
+    /// Makes an empty queue.
+    /// - Parameters:
+    ///   - source: Whose tokens `client` deals in; it is given those of no other source.
+    ///   - mostAtOnce: The most calls at a time.
+    ///   - mostWaiting: The most sessions that wait for one.
+    public init(
+        client: any TokenClient, observer: any AccountObserver, source: SessionSource, mostAtOnce: Int = 4,
+        mostWaiting: Int = 10_000
+    ) {
+        self.client = client
+        self.observer = observer
+        self.source = source
+        self.mostAtOnce = max(1, mostAtOnce)
+        self.mostWaiting = max(1, mostWaiting)
+    }
+
+    /// Has the tokens of ended sessions revoked, as far as they are at hand. Never waits.
+    /// - Returns: What the audit line of their end says about the tokens.
+    public func revoke(_ ended: [EndedSession]) -> AccountEvent.EndedTokens {
+        let opened = ended.compactMap(\.opened)
+        guard opened.count == ended.count else { return .notRevokedSealed }
+        let own = opened.filter { $0.source == source }
+        guard !own.isEmpty || opened.isEmpty else { return .notRevokedSourceGone }
+        let left = submit(own.map { Revocation(id: $0.id, tokens: $0.tokens) })
+        for revocation in left { observer.accountEvent(.revokeFailed(revocation.id), from: RequestOrigin()) }
+        return .revoking
+    }
+
+    /// Waits until nothing is left to do, for a bounded time, and takes nothing more.
+    public func finish(within bound: Duration) async {
+        let over = state.withLock { state in
+            state.isStopped = true
+            let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
+            if state.running == 0 { continuation.finish() } else { state.observers.append(continuation) }
+            return stream
+        }
+        // In a task that nobody cancels.
+        await Task {
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { for await _ in over {} }
+                group.addTask { try? await Task.sleep(for: bound) }
+                await group.next()
+                group.cancelAll()
+            }
+        }.value
+    }
+
+    /// - Returns: Those for which there is no room.
+    private func submit(_ revocations: [Revocation]) -> [Revocation] {
+        let (left, begun) = state.withLock { state in
+            let room = state.isStopped ? 0 : mostWaiting - state.waiting.count
+            state.waiting += revocations.prefix(room)
+            let begun = min(mostAtOnce - state.running, state.waiting.count)
+            state.running += begun
+            return (Array(revocations.dropFirst(room)), begun)
+        }
+        for _ in 0..<begun { Task { await work() } }
+        return left
+    }
+
+    private func work() async {
+        while let next = next() {
+            do {
+                try await client.revoke(next.tokens, traceparent: nil)
+            } catch {
+                observer.accountEvent(.revokeFailed(next.id), from: RequestOrigin())
+            }
+        }
+    }
+
+    private func next() -> Revocation? {
+        state.withLock { state in
+            if !state.waiting.isEmpty { return state.waiting.removeFirst() }
+            state.running -= 1
+            if state.running == 0 {
+                for observer in state.observers { observer.finish() }
+                state.observers = []
+            }
+            return nil
+        }
+    }
+
+    /// Says nothing of sessions.
+    public var description: String { "TokenRevocations" }
+    /// Shows no child: there are tokens below.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

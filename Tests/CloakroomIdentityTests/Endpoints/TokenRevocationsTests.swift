@@ -1,0 +1,107 @@
+import CloakroomCore
+import CloakroomIdentity
+import Synchronization
+import Testing
+
+@Suite("Revoking tokens in the background", .timeLimit(.minutes(1)))
+struct TokenRevocationsTests {
+    /// A client whose revocations wait until they are let go.
+    private final class SlowClient: TokenClient {
+        private struct State {
+            var running = 0
+            var most = 0
+            var revoked: [Secret?] = []
+            var waiting: [CheckedContinuation<Void, Never>] = []
+            var isOpen = false
+        }
+
+        private let state = Mutex(State())
+        var most: Int { state.withLock { $0.most } }
+        var running: Int { state.withLock { $0.running } }
+        var revoked: [Secret?] { state.withLock { $0.revoked } }
+
+        func open() {
+            let waiting = state.withLock { state in
+                state.isOpen = true
+                defer { state.waiting = [] }
+                return state.waiting
+            }
+            for one in waiting { one.resume() }
+        }
+
+        func revoke(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) {
+            await withCheckedContinuation { continuation in
+                let isOpen = state.withLock { state in
+                    state.running += 1
+                    state.most = max(state.most, state.running)
+                    if !state.isOpen { state.waiting.append(continuation) }
+                    return state.isOpen
+                }
+                if isOpen { continuation.resume() }
+            }
+            state.withLock { state in
+                state.running -= 1
+                state.revoked.append(tokens.refreshToken)
+            }
+        }
+
+        func signIn(
+            _ credentials: Credentials, traceparent: String?, now: Timestamp
+        ) async throws(TokenClientError) -> SignedIn {
+            throw TokenClientError(.unreachable, in: .signIn)
+        }
+
+        func renew(
+            _ tokens: SessionTokens, traceparent: String?, now: Timestamp
+        ) async throws(TokenClientError) -> SessionTokens {
+            throw TokenClientError(.unreachable, in: .renew)
+        }
+
+        func user(
+            _ tokens: SessionTokens, replacing previous: SessionTokens?, traceparent: String?
+        ) async throws(TokenClientError) -> [UInt8]? { nil }
+    }
+
+    private let client = SlowClient()
+    private let observer = RecordingObserver()
+
+    private func ended(_ number: UInt64) -> EndedSession {
+        let signedIn = EndpointsUnderTest.signedIn("\(number)")
+        let session = Session(
+            key: SessionKey(number, 0, 0, 0), user: signedIn.user, tokens: signedIn.tokens,
+            createdAt: EndpointsUnderTest.now, expiresAt: EndpointsUnderTest.now + .seconds(60),
+            lastUsedAt: EndpointsUnderTest.now)
+        return EndedSession(id: session.id, opened: session)
+    }
+
+    @Test("Rule 40: is done a few at a time, with a bounded queue; what finds no room is told, and nothing waits")
+    func bounds() async {
+        let revocations = TokenRevocations(
+            client: client, observer: observer, source: .unknown, mostAtOnce: 2, mostWaiting: 5)
+        #expect(revocations.revoke((0..<8).map(ended)) == .revoking)
+        await until { client.running == 2 }
+        #expect(observer.all == (5..<8).map { .revokeFailed(SessionID($0)) })
+        client.open()
+        await revocations.finish(within: .seconds(30))
+        #expect(client.most == 2)
+        #expect(Set(client.revoked) == Set((0..<5).map { Secret("canary-refresh-\($0)") }))
+    }
+
+    @Test("Rule 40: ends in a bounded time with a call that is not answered, and takes nothing after that")
+    func finish() async {
+        let revocations = TokenRevocations(client: client, observer: observer, source: .unknown)
+        _ = revocations.revoke([ended(1)])
+        await until { client.running == 1 }
+        await revocations.finish(within: .milliseconds(20))
+        _ = revocations.revoke([ended(2)])
+        #expect(observer.all == [.revokeFailed(SessionID(2))])
+        client.open()
+    }
+
+    @Test("Rule 40: of some that can be opened and one that cannot, none is claimed to be revoked")
+    func mixed() {
+        let revocations = TokenRevocations(client: client, observer: observer, source: .unknown)
+        #expect(revocations.revoke([ended(1), EndedSession(id: SessionID(2), opened: nil)]) == .notRevokedSealed)
+        client.open()
+    }
+}

@@ -1,0 +1,69 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomIdentity
+
+@Suite("The account by the upstream's user id")
+struct UserIDTests {
+    private func upstream(id: String = "id", source: String = "api", hasUser: Bool = true) -> UpstreamPlan {
+        var plan = Upstreams.plan(port: 1)
+        plan.sessionSource = source
+        plan.user = hasUser ? TokenCallPlan(method: "GET", path: "/user", userID: id) : nil
+        return plan
+    }
+
+    private func account(_ json: String, _ upstream: UpstreamPlan? = nil) -> AccountName? {
+        UserIdentity.account(in: Array(json.utf8), upstream ?? self.upstream())
+    }
+
+    @Test(
+        "Rule 35: is a string or an integer at the configured place",
+        arguments: [
+            (#"{"id":"17"}"#, "17"), (#"{"id":17}"#, "17"), (#"{"id":-3}"#, "-3"), (#"{"id":"u\u0031"}"#, "u1"),
+            (#"{"id":9007199254740991}"#, "9007199254740991"), (#"{"id":" A "}"#, " A "),
+        ])
+    func found(json: String, id: String) {
+        #expect(account(json) == AccountName(userID: id, source: SessionSource(upstream: "api")))
+    }
+
+    @Test(
+        "Rule 35: is none where ids could not be compared exactly",
+        arguments: [
+            "{}", #"{"id":""}"#, #"{"id":null}"#, #"{"id":1.5}"#, #"{"id":true}"#, #"{"id":["a"]}"#, #"{"id":{"a":1}}"#,
+            #"{"id":9007199254740993}"#, #"{"id":1e300}"#, #"{"ID":"17"}"#,
+        ])
+    func none(json: String) {
+        #expect(account(json) == nil)
+        #expect(account(#"{"id":"\#(String(repeating: "x", count: 256))"}"#) == nil)
+        #expect(account(#"{"id":"17"}"#, upstream(hasUser: false)) == nil)
+    }
+
+    @Test("Rule 35: of two upstreams the same id is two accounts")
+    func sources() {
+        let nested = upstream(id: "data.user.uid")
+        #expect(account(#"{"data":{"user":{"uid":"17"}}}"#, nested) == account(#"{"id":"17"}"#))
+        #expect(account(#"{"id":"17"}"#, upstream(source: "other")) != account(#"{"id":"17"}"#))
+    }
+
+    @Test("Rule 35: is what a sign-in gives, and the typed name goes along")
+    func signIn() async throws {
+        func json(_ body: String) -> ScriptedUpstream.Act {
+            .bytes(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
+            )
+        }
+        let tokens = json(#"{"accessToken":"canary-access-1","refreshToken":"canary-refresh-1"}"#)
+        let user = json(#"{"id":17,"email":"jo@example.com"}"#)
+        try await ScriptedUpstream.run([tokens, user, tokens, user]) { port, _ in
+            try await Upstreams.withClient(Upstreams.plan(port: port)) { client in
+                for email in ["jo@example.com", "j\u{f6}@example.com"] {
+                    let signedIn = try await client.signIn(
+                        try Upstreams.credentials(email), traceparent: nil, now: Upstreams.now)
+                    #expect(
+                        signedIn.user.account == AccountName(userID: "17", source: SessionSource(upstream: "api")))
+                    #expect(signedIn.user.name == AccountName(email: email))
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+import CloakroomCore
+import Synchronization
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("Leases of two processes with one SQLite file", .timeLimit(.minutes(1)))
+struct SQLiteLeaseTests {
+    /// The machine's clock, which no process sets.
+    private final class Machine: Sendable {
+        private let time = Mutex(Timestamp(milliseconds: 5_000_000))
+
+        var now: Timestamp { time.withLock { $0 } }
+        func advance(by duration: Duration) { time.withLock { $0 = $0 + duration } }
+    }
+
+    private let machine = Machine()
+    private let folder: SQLiteTestFolder
+    private let record = SampleRecord.record(1)
+    private let leaseTime = Duration.seconds(15)
+
+    init() throws {
+        folder = try SQLiteTestFolder()
+    }
+
+    private func process() -> SQLiteRecords {
+        folder.store { [machine] _ in machine.now }
+    }
+
+    @Test(
+        "hold and run out alike for both, however far their wall clocks are apart",
+        arguments: [0, 20, 3_600, -20, -3_600, 100_000_000] as [Int64])
+    func clockStep(seconds: Int64) async throws {
+        let (old, new) = (process(), process())
+        #expect(try await old.insert(record))
+        let oldNow = SampleRecord.start
+        let newNow = oldNow + .seconds(seconds)
+        let held = try #require(try await old.lease(record.key.id, for: leaseTime, now: oldNow).lease)
+        #expect(try await new.lease(record.key.id, for: leaseTime, now: newNow) == .taken)
+        var next = record
+        next.version = 2
+        #expect(try await new.replace(next, fence: nil, now: newNow) == .fenced)
+        machine.advance(by: leaseTime - .milliseconds(1))
+        #expect(try await new.lease(record.key.id, for: leaseTime, now: newNow + leaseTime) == .taken)
+        machine.advance(by: .milliseconds(1))
+        let taken = try #require(try await new.lease(record.key.id, for: leaseTime, now: newNow).lease)
+        #expect(taken.fence == held.fence + 1)
+        #expect(try await old.replace(next, fence: held.fence, now: oldNow) == .fenced)
+        try await new.release(record.key.id, fence: taken.fence)
+        #expect(try await old.lease(record.key.id, for: leaseTime, now: oldNow).lease != nil)
+    }
+
+    @Test("run out at once after a restart of the machine, whose clock begins anew")
+    func reboot() async throws {
+        let old = process()
+        #expect(try await old.insert(record))
+        #expect(try await old.lease(record.key.id, for: leaseTime, now: SampleRecord.start).lease != nil)
+        machine.advance(by: .seconds(-4_000))
+        #expect(try await process().lease(record.key.id, for: leaseTime, now: SampleRecord.start).lease != nil)
+    }
+
+    @Test("of a process of the release before are judged by the wall clock, as it wrote them")
+    func earlierRelease() async throws {
+        let new = process()
+        #expect(try await new.insert(record))
+        let end = SampleRecord.start + leaseTime
+        try folder.execute("UPDATE session SET fence = fence + 1, leased_until = \(end.milliseconds)")
+        #expect(try await new.lease(record.key.id, for: leaseTime, now: SampleRecord.start) == .taken)
+        #expect(try await new.lease(record.key.id, for: leaseTime, now: end).lease?.fence == 2)
+        // And the other way round: what such a process looks at.
+        try folder.execute("UPDATE session SET expires_at = 0 WHERE leased_until = \((end + leaseTime).milliseconds)")
+        guard case .record(let kept) = try await new.read(record) else { throw NoRecord() }
+        #expect(kept.expiresAt == Timestamp(milliseconds: 0))
+    }
+
+    private struct NoRecord: Error {}
+
+    @Test("A file of the release before is migrated, and its records are as they were")
+    func migration() async throws {
+        let first = process()
+        #expect(try await first.insert(record))
+        try folder.execute(
+            """
+            DROP INDEX session_name; ALTER TABLE session DROP COLUMN name; ALTER TABLE session DROP COLUMN lease_fence;
+            ALTER TABLE session DROP COLUMN lease_end; DELETE FROM grdb_migrations WHERE identifier = '2'
+            """)
+        let new = process()
+        #expect(try await new.read(record) == .record(record))
+        #expect(try await new.records(of: record.account, now: SampleRecord.start) == [record])
+        #expect(try await new.lease(record.key.id, for: leaseTime, now: SampleRecord.start).lease?.fence == 1)
+    }
+
+    @Test("The machine's clock does not go back, and two processes would read the same from it")
+    func machineClock() {
+        let first = MachineClock.now
+        #expect(first.milliseconds > 0)
+        #expect(MachineClock.now >= first)
+    }
+}

@@ -1,0 +1,51 @@
+import MockAPI
+import Testing
+
+/// What happens upstream to the tokens of sessions that end by their names, from outside.
+@Suite("The tokens of ended sessions", .serialized, .timeLimit(.minutes(4)))
+struct EndedTokensTests {
+    @Test("Rule 40: ended by name, all others, evicted or by an operator: the memory store has them revoked upstream")
+    func memory() async throws {
+        let set = ["session.maxSessionsPerAccount=2", "admin.token=an-admin-token-of-24-bytes"]
+        try await ServedGateway.running(set: set) { gateway, mock in
+            func revocations(_ count: Int) async throws {
+                try await eventually("\(count) tokens are revoked") {
+                    mock.observations.snapshot().count("POST", "/auth/revoke") == count
+                }
+            }
+            let clients = (0..<3).map { _ in gateway.client.other() }
+            for client in clients { #expect(try await client.signIn().status == 200) }
+            try await revocations(1)
+            #expect(gateway.program.output.contains("sessions_evicted"))
+            #expect(try await clients[0].get("/auth").status == 401)
+            #expect(try await clients[1].send("DELETE", "/auth/sessions").status == 200)
+            try await revocations(2)
+            let operatorsClient = WebClient(gateway.admin)
+            let answer = try await operatorsClient.send(
+                "POST", "/sessions/revoke",
+                [("Authorization", "Bearer an-admin-token-of-24-bytes"), ("Content-Type", "application/json")],
+                body: #"{"user":"JO@example.com"}"#)
+            #expect(answer.body == #"{"ended":1}"#)
+            try await revocations(3)
+            #expect(gateway.program.output.contains(#""tokens":"revoking""#))
+        }
+    }
+
+    @Test(
+        "Rule 40: a store that keeps sessions sealed cannot, and the audit line says so",
+        arguments: [SessionPlace.Kind.sqlite, .valkey])
+    func sealed(kind: SessionPlace.Kind) async throws {
+        try await SessionPlace.with(kind) { place in
+            try await ServedGateway.running(set: place.settings()) { gateway, mock in
+                let (one, other) = (gateway.client, gateway.client.other())
+                for client in [one, other] { #expect(try await client.signIn().status == 200) }
+                #expect(try await one.send("DELETE", "/auth/sessions").body == #"{"ended":1}"#)
+                #expect(try await other.get("/auth").problem?.reason == "revoked")
+                try await eventually("the audit line is there") {
+                    gateway.program.output.contains(#""tokens":"not_revoked_sealed""#)
+                }
+                #expect(mock.observations.snapshot().count("POST", "/auth/revoke") == 0)
+            }
+        }
+    }
+}

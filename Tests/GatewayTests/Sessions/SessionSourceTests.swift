@@ -1,0 +1,169 @@
+import Glibc
+import MockAPI
+import Testing
+
+/// Whose tokens go where once the configuration names another upstream, from outside.
+@Suite("The source of a session", .serialized, .timeLimit(.minutes(4)))
+struct SessionSourceTests {
+    /// Two upstreams that could both sign people in.
+    private struct File {
+        let a: String
+        let b: String
+        var accounts = "a"
+        /// What `a` is called.
+        var name = "a"
+        var source: String?
+
+        var yaml: String {
+            """
+            listeners: [{ address: "127.0.0.1:0" }]
+            admin: { address: "127.0.0.1:0" }
+            reload: { watch: false }
+            upstreams:
+              \(name): { targets: ["\(a)"], \(source.map { "sessionSource: \($0), " } ?? "")\(Self.calls) }
+              b: { targets: ["\(b)"], \(Self.calls) }
+            accounts: { upstream: \(accounts) }
+            session: { cookie: { secure: false } }
+            routes:
+              - { name: video, methods: [GET], path: "/videos/{id}", upstream: \(accounts), requiresAuthorization: true,
+                  inject: [apiToken, bearer] }
+              - { name: episodes, methods: [GET], path: /episodes, upstream: \(accounts), requiresAuthorization: false,
+                  inject: [apiToken, bearer] }
+
+            """
+        }
+
+        private static let calls = """
+            apiToken: { value: demo-api-token }, signIn: { path: /auth }, refresh: { path: /auth/refresh },
+                revoke: { path: /auth/revoke }, user: { path: /user }
+            """
+    }
+
+    private struct Serving {
+        let program: ChildProgram
+        let client: WebClient
+        let write: (String) throws -> Void
+
+        /// Puts another configuration to use.
+        func reload(_ file: File) async throws {
+            let before = reloads
+            try write(file.yaml)
+            program.send(SIGHUP)
+            try await eventually("the configuration is reloaded") { reloads > before }
+        }
+
+        private var reloads: Int { program.logLines.count { $0.message == "configuration reloaded" } }
+    }
+
+    private func serving(
+        _ file: File, set: [String] = [], body: (Serving) async throws -> Void
+    ) async throws {
+        let folder = try TemporaryFolder()
+        try folder.write(file.yaml, to: "cloakroom.yaml")
+        let arguments = ["serve", "--config", folder.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
+        try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
+            let address = try await program.waits(for: "clients can connect") { program in
+                program.logLines.first { $0.message == "listening" }?.address
+            }
+            try await body(
+                Serving(program: program, client: WebClient("http://\(address)")) {
+                    try folder.write($0, to: "cloakroom.yaml")
+                })
+        }
+    }
+
+    private func withMocks(
+        _ body: (_ a: RunningMockAPI, _ b: RunningMockAPI, File) async throws -> Void
+    ) async throws {
+        try await MockAPI.withServer(.withTwoUsers) { a in
+            try await MockAPI.withServer(.withTwoUsers) { b in
+                try await body(a, b, File(a: a.baseURL, b: b.baseURL))
+            }
+        }
+    }
+
+    /// The values of `Authorization` that a mock has seen.
+    private func authorizations(_ mock: RunningMockAPI) -> [String] {
+        mock.observations.snapshot().recent.flatMap(\.headers)
+            .filter { $0.name.lowercased() == "authorization" }.map(\.value)
+    }
+
+    @Test(
+        "Rule 34: after a reload to another upstream that one sees no token of the one before, and the session is revoked",
+        arguments: SessionPlace.Kind.allCases)
+    func reload(kind: SessionPlace.Kind) async throws {
+        try await SessionPlace.with(kind) { place in
+            try await withMocks { a, b, file in
+                try await serving(file, set: place.settings()) { gateway async throws in
+                    let clients = (0..<6).map { _ in gateway.client.other() }
+                    for client in clients {
+                        #expect(try await client.signIn().status == 200)
+                        #expect(try await client.get("/videos/1").status == 200)
+                    }
+                    var other = file
+                    other.accounts = "b"
+                    try await gateway.reload(other)
+
+                    let video = try await clients[0].get("/videos/1")
+                    #expect(video.status == 401)
+                    #expect(video.problem?.reason == "revoked")
+                    // Again: now it has been ended.
+                    #expect(try await clients[0].get("/videos/1").problem?.reason == "revoked")
+                    #expect(try await clients[1].get("/auth").problem?.reason == "revoked")
+                    // A route for everybody is served, without a bearer.
+                    #expect(try await clients[2].get("/episodes").status == 200)
+                    #expect(try await clients[3].send("DELETE", "/auth").status == 204)
+                    #expect(try await clients[4].get("/auth/sessions").problem?.reason == "revoked")
+                    #expect(authorizations(b).isEmpty)
+                    // Signing in anew at the other one ends the session that is presented, and revokes nothing there.
+                    #expect(try await clients[5].signIn().status == 200)
+                    #expect(try await clients[5].get("/videos/1").status == 200)
+                    let ofA = Set(authorizations(a).filter { $0.hasPrefix("Bearer ") })
+                    #expect(!ofA.isEmpty)
+                    #expect(ofA.isDisjoint(with: authorizations(b)))
+                    #expect(b.observations.snapshot().count("POST", "/auth/revoke") == 0)
+                    #expect(b.observations.snapshot().count("POST", "/auth/refresh") == 0)
+                    #expect(a.observations.snapshot().count("GET", "/videos/1") == 6)
+                }
+            }
+        }
+    }
+
+    @Test(
+        "Rule 34: the source outlives the process: after a restart with another upstream the session is revoked",
+        arguments: [SessionPlace.Kind.sqlite, .valkey])
+    func restart(kind: SessionPlace.Kind) async throws {
+        try await SessionPlace.with(kind) { place in
+            try await withMocks { _, b, file in
+                var ticket: String?
+                try await serving(file, set: place.settings()) { gateway async throws in
+                    #expect(try await gateway.client.signIn().status == 200)
+                    ticket = gateway.client.cookie
+                }
+                var other = file
+                other.accounts = "b"
+                try await serving(other, set: place.settings()) { gateway async throws in
+                    let client = gateway.client.other(cookie: ticket)
+                    #expect(try await client.get("/videos/1").problem?.reason == "revoked")
+                    #expect(authorizations(b).isEmpty)
+                }
+            }
+        }
+    }
+
+    @Test("An upstream that is renamed keeps its sessions by its sessionSource, and ends them by a new one")
+    func renamed() async throws {
+        try await withMocks { _, _, file in
+            try await serving(file) { gateway async throws in
+                #expect(try await gateway.client.signIn().status == 200)
+                var renamed = file
+                (renamed.name, renamed.accounts, renamed.source) = ("c", "c", "a")
+                try await gateway.reload(renamed)
+                #expect(try await gateway.client.get("/videos/1").status == 200)
+                renamed.source = "another"
+                try await gateway.reload(renamed)
+                #expect(try await gateway.client.get("/videos/1").problem?.reason == "revoked")
+            }
+        }
+    }
+}
