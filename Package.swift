@@ -163,7 +163,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "CloakroomConfig", "CloakroomCore", "CloakroomSessions", "CloakroomWire", nioCore, "TestSupport",
+                "CloakroomAdmin", "CloakroomConfig", "CloakroomCore", "CloakroomIdentity", "CloakroomSessions",
+                "CloakroomTelemetry", "CloakroomWire", nioCore, "TestSupport",
             ],
             path: "Tests/Fuzzing/Targets", swiftSettings: settings),
         .testTarget(

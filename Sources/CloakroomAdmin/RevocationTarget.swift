@@ -1,22 +1,22 @@
-import CloakroomCore
-import Foundation
+package import CloakroomCore
+package import Foundation
 
 /// Whose sessions an operator wants to end.
-enum RevocationTarget: Equatable {
+package enum RevocationTarget: Equatable {
     /// All of an account's: the typed e-mail address, or the upstream's user id.
     case user(String)
     /// One, whoever's it is.
     case session(SessionID)
 
     /// What is wrong with a request. Nothing of the request stands in it.
-    struct Mistake: Error, Equatable {
+    package struct Mistake: Error, Equatable {
         /// It cannot be read (400); otherwise it can be, and makes no sense (422).
         let isMalformed: Bool
         let detail: String
     }
 
     /// Reads a JSON object with exactly one member, `user` or `session`.
-    init(json: Data) throws(Mistake) {
+    package init(json: Data) throws(Mistake) {
         let document: Any
         do {
             document = try JSONSerialization.jsonObject(with: json, options: [.fragmentsAllowed])
@@ -25,7 +25,7 @@ enum RevocationTarget: Equatable {
         }
         // More members than one might mean that more was wanted than would be done.
         guard let members = document as? [String: Any], members.count == 1, let (name, value) = members.first,
-            let text = value as? String
+            let text = value as? String, !Self.repeatsMember(json)
         else { throw Self.unclear }
         switch name {
         case "user":
@@ -42,6 +42,19 @@ enum RevocationTarget: Equatable {
             self = .session(id)
         default: throw Self.unclear
         }
+    }
+
+    /// Whether an object of one member with a text says it more than once: Foundation keeps only one of two members with
+    /// the same name. Once, there are four quotation marks that are not escaped.
+    private static func repeatsMember(_ json: Data) -> Bool {
+        var quotationMarks = 0
+        var isEscaped = false
+        // UTF-16 and UTF-32, which Foundation reads too, have zeros between the bytes of ASCII.
+        for byte in json where byte != 0 {
+            if !isEscaped, byte == UInt8(ascii: "\"") { quotationMarks += 1 }
+            isEscaped = !isEscaped && byte == UInt8(ascii: "\\")
+        }
+        return quotationMarks > 4
     }
 
     private static let unclear = Mistake(

@@ -4,6 +4,7 @@
 # Tests/Fuzzing/Corpus/TARGET. An input that finds something is written to a file whose name is printed.
 #
 # usage: Tests/Fuzzing/libfuzzer.sh TARGET SECONDS [LIBFUZZER-OPTION...]
+#        TARGET                   the name of a folder in Tests/Fuzzing/Corpus, such as json or requests
 #        CLOAKROOM_FUZZ_SCRATCH   where to build and to keep inputs; .build-fuzz by default
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -39,6 +39,7 @@ extension ConfigTree {
         mutating func add(
             _ mapping: Node.Mapping, at path: [String], complain: (SyntaxMistake) -> Void
         ) throws(SyntaxMistake) {
+            let firstPlaces = doubled.firstPlaces(in: mapping)
             for (keyNode, value) in mapping {
                 let place = Position(keyNode.mark) ?? Position(line: 1, column: 1)
                 guard case .scalar(let scalar) = keyNode else {
@@ -57,7 +58,7 @@ extension ConfigTree {
                             mistake: Mistake("merge keys are not supported", "write the keys out")))
                     continue
                 }
-                if let first = doubled.firstPlace(of: scalar.string, in: mapping) {
+                if let first = firstPlaces[scalar.string] {
                     complain(
                         SyntaxMistake(
                             position: place, key: ConfigTree.name(keyPath),

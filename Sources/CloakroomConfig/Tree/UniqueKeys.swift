@@ -15,13 +15,15 @@ enum UniqueKeys {
             names[position] != nil
         }
 
-        /// Where an equal key stands earlier in the same mapping.
-        func firstPlace(of name: String, in mapping: Node.Mapping) -> Position? {
-            guard !names.isEmpty else { return nil }
+        /// The keys of a mapping that are repeated in it, and where each stands first.
+        func firstPlaces(in mapping: Node.Mapping) -> [String: Position] {
+            guard !names.isEmpty else { return [:] }
+            var places: [String: Position] = [:]
             for (key, _) in mapping {
-                if let mark = Position(key.mark), names[mark] == name { return mark }
+                guard let mark = Position(key.mark), let name = names[mark], places[name] == nil else { continue }
+                places[name] = mark
             }
-            return nil
+            return places
         }
     }
 

@@ -6,7 +6,7 @@ extension ExpositionFormat {
         var openMetrics = 0
         // The best quality for plain text by how closely it was named: the closest counts.
         var text: (exact: Int?, type: Int?, anything: Int?) = (nil, nil, nil)
-        for range in (accept ?? "").split(outsideQuotesAt: ",").compactMap(AcceptedRange.init) {
+        for range in Substring(accept ?? "").split(outsideQuotesAt: UInt8(ascii: ",")).compactMap(AcceptedRange.init) {
             switch range.type {
             case "application/openmetrics-text" where [nil, "1.0.0"].contains(range.version):
                 openMetrics = max(openMetrics, range.quality)
@@ -35,7 +35,9 @@ private struct AcceptedRange {
     private(set) var quality = 1_000
 
     init?(_ element: Substring) {
-        let parts = element.split(outsideQuotesAt: ";").map { $0.trimmed }
+        // Other text is compared in a normal form, which takes long for a long run of combining marks.
+        guard element.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
+        let parts = element.split(outsideQuotesAt: UInt8(ascii: ";")).map { $0.trimmed }
         guard let type = parts.first, !type.isEmpty else { return nil }
         self.type = type.lowercased()
         for parameter in parts.dropFirst() {
@@ -65,20 +67,21 @@ private struct AcceptedRange {
     }
 }
 
-extension StringProtocol where SubSequence == Substring {
+extension Substring {
     /// The pieces between separators that do not stand in a quoted string.
-    fileprivate func split(outsideQuotesAt separator: Character) -> [Substring] {
+    fileprivate func split(outsideQuotesAt separator: UInt8) -> [Substring] {
         var isQuoted = false
         var isEscaped = false
-        return split(omittingEmptySubsequences: true) { character in
+        let pieces = utf8.split(omittingEmptySubsequences: true) { byte in
             if isEscaped {
                 isEscaped = false
                 return false
             }
-            if isQuoted, character == "\\" { isEscaped = true }
-            if character == "\"" { isQuoted.toggle() }
-            return character == separator && !isQuoted
+            if isQuoted, byte == UInt8(ascii: "\\") { isEscaped = true }
+            if byte == UInt8(ascii: "\"") { isQuoted.toggle() }
+            return byte == separator && !isQuoted
         }
+        return pieces.map { Substring($0) }
     }
 }
 

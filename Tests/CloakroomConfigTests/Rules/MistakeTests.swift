@@ -267,6 +267,18 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
                 + " (add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on"
                 + " loopback only session.cookie.secure: false)"),
         MistakeCase(
+            "  cookie: { secure: false }\n", "  cookie: { name: session }\n",
+            "2:14: listeners.0.address: sessions and passwords would travel in the clear"
+                + " (add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on"
+                + " loopback only session.cookie.secure: false)",
+            "12:19: session.cookie.name: \"session\" lacks the prefix __Host- (write __Host-session)"),
+        MistakeCase(
+            "{ secure: false }", "{ name: __Host- }",
+            "2:14: listeners.0.address: sessions and passwords would travel in the clear"
+                + " (add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on"
+                + " loopback only session.cookie.secure: false)",
+            "12:19: session.cookie.name: nothing follows the prefix (write __Host-cloakroom)"),
+        MistakeCase(
             "127.0.0.1:0", "0.0.0.0:8080",
             "12:21: session.cookie.secure: only development on loopback goes without Secure"
                 + " (write true, or listen on 127.0.0.1 only)"),

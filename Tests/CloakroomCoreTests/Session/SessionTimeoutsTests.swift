@@ -59,6 +59,27 @@ struct SessionTimeoutsTests {
         #expect(end(tokens(refresh: true, accessEnd: 60)) == start + .seconds(3_600))
     }
 
+    @Test("let a renewal bring the end of a session nearer, and never move it away")
+    func endOfRenewed() {
+        func tokens(refresh: Bool, accessEnd: Int64) -> SessionTokens {
+            SessionTokens(
+                authorization: Secret("Bearer a"), refreshToken: refresh ? Secret("r") : nil,
+                accessExpiresAt: start + .seconds(accessEnd), obtainedAt: start)
+        }
+        // Made when sessions might live for half as long: more time is for new sessions only.
+        let session = Session(
+            key: SessionKey(1, 2, 3, 4), user: UserProfile(json: [], account: AccountName(email: "jo@example.com")),
+            tokens: tokens(refresh: true, accessEnd: 60), createdAt: start, expiresAt: start + .seconds(1_800),
+            lastUsedAt: start)
+        func end(_ new: SessionTokens?) -> Timestamp {
+            timeouts.end(of: session, renewedWith: SessionRenewal(tokens: new))
+        }
+        #expect(end(nil) == start + .seconds(1_800))
+        #expect(end(tokens(refresh: true, accessEnd: 10_000)) == start + .seconds(1_800))
+        #expect(end(tokens(refresh: false, accessEnd: 10_000)) == start + .seconds(1_800))
+        #expect(end(tokens(refresh: false, accessEnd: 120)) == start + .seconds(120))
+    }
+
     @Test(
         "note a use once in the lesser of a minute and a tenth of the idle timeout",
         arguments: [(900, 60_000), (600, 60_000), (300, 30_000), (1, 100)] as [(Int64, Int64)])

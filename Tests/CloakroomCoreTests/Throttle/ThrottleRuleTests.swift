@@ -134,6 +134,40 @@ struct ThrottleRuleTests {
         }
     }
 
+    @Test("Failures that another replica counted from a moment ahead of this clock hold the next attempts back in full")
+    func countedAhead() {
+        let now = Timestamp(seconds: 1_700_000_000)
+        for scope in ThrottleKey.Scope.allCases {
+            let rule = SignInThrottle.rule(scope)
+            for ahead in [Duration.milliseconds(1), .seconds(5), .seconds(300), .seconds(86_400)] {
+                let state = ThrottleState(
+                    count: rule.limit - 1, since: now + ahead, notBefore: Timestamp(milliseconds: 0))
+                #expect(rule.wait(state, now: now) == nil)
+                let next = rule.counting(state, now: now)
+                #expect(next.count == rule.limit)
+                #expect(next.since == now)
+                // As long as for a state that began now: not nothing because the window would end too far away.
+                let plain = rule.counting(
+                    ThrottleState(count: rule.limit - 1, since: now, notBefore: Timestamp(milliseconds: 0)), now: now)
+                #expect(rule.wait(next, now: now) == rule.wait(plain, now: now))
+                #expect((rule.wait(next, now: now) ?? .zero) > .zero)
+                #expect(rule.end(of: next) == rule.end(of: plain))
+            }
+        }
+    }
+
+    @Test("An attempt that is taken back leaves no failures that are counted from a time to come")
+    func takenBackAhead() throws {
+        let now = Timestamp(seconds: 1_700_000_000)
+        for scope in ThrottleKey.Scope.allCases {
+            let rule = SignInThrottle.rule(scope)
+            let state = ThrottleState(count: 3, since: now + .seconds(86_400), notBefore: Timestamp(milliseconds: 0))
+            let left = try #require(rule.takingBack(state, now: now))
+            #expect(left == ThrottleState(count: 2, since: now, notBefore: Timestamp(milliseconds: 0)))
+            #expect(rule.lifetime(of: left, now: now) <= rule.window)
+        }
+    }
+
     @Test("A clock that jumps back gives nobody their failures back")
     func clockForgetsNothing() {
         var script = ThrottleScript(.accountAndAddress)

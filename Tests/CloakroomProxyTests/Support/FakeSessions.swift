@@ -53,11 +53,14 @@ final class FakeSessions: SessionStore {
     static func cookie(_ ticket: SessionTicket) -> String { "Cookie: __Host-cloakroom=\(ticket.cookieValue)" }
 
     /// A session that is in no store.
-    /// - Parameter expiresAt: The end of its access token.
+    /// - Parameters:
+    ///   - accessExpiresAt: The end of its access token.
+    ///   - endsAt: The end of the session itself, at the latest.
     static func make(
         _ authorization: String = "Bearer \(Canary.accessToken)", refreshToken: String? = nil,
         accessExpiresAt: Timestamp? = nil, obtainedAt: Timestamp = Timestamp(seconds: 0),
-        source: SessionSource = SessionSource(upstream: "api")
+        source: SessionSource = SessionSource(upstream: "api"),
+        endsAt: Timestamp = Timestamp(milliseconds: .max)
     ) -> (SessionTicket, Session) {
         var generator = SystemRandomNumberGenerator()
         let session = Session(
@@ -66,7 +69,7 @@ final class FakeSessions: SessionStore {
             tokens: SessionTokens(
                 authorization: Secret(authorization), refreshToken: refreshToken.map { Secret($0) },
                 accessExpiresAt: accessExpiresAt, obtainedAt: obtainedAt),
-            source: source, createdAt: Timestamp(seconds: 0), expiresAt: Timestamp(milliseconds: .max),
+            source: source, createdAt: Timestamp(seconds: 0), expiresAt: endsAt,
             lastUsedAt: Timestamp(seconds: 0))
         return (SessionTicket(using: &generator), session)
     }

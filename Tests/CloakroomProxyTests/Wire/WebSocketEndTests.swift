@@ -1,4 +1,5 @@
 import CloakroomCore
+import FoundationEssentials
 import NIOCore
 import TestSupport
 import Testing
@@ -78,14 +79,52 @@ struct WebSocketEndTests {
         }
     }
 
+    @Test("Rule 28: so it is when the session is not at hand any more, and the store says that it is over")
+    func signOutElsewhere() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await Tunnel.open(
+            GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/private/socket", cookie)
+        ) { tunnel in
+            // A store that cannot be reached ends nothing.
+            sessions.forget(load: .fail)
+            try await eventually("two looks") { sessions.loads >= 2 }
+            #expect(!tunnel.client.isClosed)
+            sessions.forget(load: .answer(.none(.revoked)))
+            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
+            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_008)
+            try await tunnel.client.closed()
+            try await tunnel.upstream.closed()
+        }
+    }
+
+    @Test("Rule 28: it ends when its session ends at the latest, though the store cannot be reached")
+    func sessionEndsWithoutStore() async throws {
+        let sessions = FakeSessions()
+        let now = Date.now.timeIntervalSince1970
+        let end = Timestamp(milliseconds: Int64((now + 3) * 1_000))
+        let cookie = sessions.add(FakeSessions.make(endsAt: end))
+        try await Tunnel.open(
+            GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/private/socket", cookie)
+        ) { tunnel in
+            sessions.forget(load: .fail)
+            try await eventually("two looks") { sessions.loads >= 2 }
+            #expect(!tunnel.client.isClosed)
+            try await eventually("the end of the tunnel", within: .seconds(10)) { tunnel.client.hasInputEnded }
+            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
+            #expect(Date.now.timeIntervalSince1970 >= now + 2.5)
+        }
+    }
+
     @Test("Who is in the middle of a frame is cut without a word that it would misread (RFC 6455 §5.4)")
     func middleOfFrame() async throws {
         try await Self.open { tunnel, signOut in
+            let handshake = tunnel.upstream.received
             // Two thousand bytes are announced, five come.
             tunnel.upstream.send(ByteBuffer(bytes: [0x82, 126, 0x07, 0xd0] + Array("hello".utf8)))
             tunnel.client.send(ByteBuffer(bytes: [0x82, 0x80 | 126, 0x07, 0xd0, 1, 2, 3, 4] + Array("hello".utf8)))
             _ = try await tunnel.client.text(9)
-            try await eventually("the client's beginning") { tunnel.upstream.received >= 13 }
+            try await eventually("the client's beginning") { tunnel.upstream.received >= handshake + 13 }
             let before = tunnel.upstream.received
             try await signOut()
             #expect(try await tunnel.client.rest().readableBytes == 0)

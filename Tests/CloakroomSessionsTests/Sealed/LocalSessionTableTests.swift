@@ -55,6 +55,27 @@ struct LocalSessionTableTests {
         }
     }
 
+    @Test("takes nothing in while the store does not tell of changes, and gives nothing out")
+    func untrusted() {
+        let table = LocalSessionTable(capacity: 10)
+        let session = session(1)
+        put(session, table)
+        #expect(table.count == 0)
+        #expect(table.session(session.key) == nil)
+        table.linkChanged(isUp: true)
+        put(session, table)
+        table.linkChanged(isUp: false)
+        #expect(table.count == 0)
+        put(session, table)
+        #expect(table.count == 0)
+        #expect(table.resident(session.key) == nil)
+        // What was read before the link came back knows nothing of what was missed.
+        let read = table.begin(session.key)
+        table.linkChanged(isUp: true)
+        table.finish(read, with: session)
+        #expect(table.session(session.key) == nil)
+    }
+
     @Test("does not take in what a change has overtaken while it was being read")
     func loadRace() {
         let table = table()

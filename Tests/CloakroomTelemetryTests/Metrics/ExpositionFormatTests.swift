@@ -38,7 +38,9 @@ struct ExpositionFormatTests {
             "application/openmetrics-text;q=0.4, text/*;q=0.5", "application/openmetrics-text;q=0.4, */*",
             "application/openmetrics-text;q=2", "application/openmetrics-text;q=-1", "application/openmetrics-text;q=x",
             "application/openmetrics-text;q=", "application/openmetrics-text;q=0.1234",
-            "application/openmetrics-text;q=1.001", "application/openmetrics-texts", "\"application/openmetrics-text",
+            "application/openmetrics-text;q=1.001", "application/openmetrics-texts",
+            "application/openmetrics-text;a=e\u{301}", "application/openmetrics-text\u{301}",
+            "\"application/openmetrics-text",
         ])
     func text(accept: String?) {
         #expect(ExpositionFormat(accept: accept) == .text)

@@ -93,6 +93,8 @@ enum RequestBodyCorpus {
         badChunk("RFC 9112 §7.1: no line end behind the data", "3\r\nabc0\r\n\r\n", .chunkEnd, " abc …"),
         badChunk("RFC 9112 §7.1: a bare LF behind the data", "3\r\nabc\n0\r\n\r\n", .chunkEnd, " abc …"),
         badChunk("RFC 9112 §7.1: a bare CR behind the data", "3\r\nabc\r0\r\n\r\n", .chunkEnd, " abc …"),
+        badChunk(
+            "RFC 9112 §7.1: data longer by one byte, and a bare LF", "3\r\nabcd\n0\r\n\r\n", .chunkEnd, " abc …"),
         badChunk("RFC 9112 §7.1: data longer than the size", "3\r\nabcd\r\n0\r\n\r\n", .chunkEnd, " abc …"),
     ]
 

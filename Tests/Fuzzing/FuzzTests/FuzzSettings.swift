@@ -3,8 +3,8 @@ import FuzzTargets
 
 /// What the environment says about how to fuzz.
 struct FuzzSettings {
-    /// How long each target takes.
-    let duration: Duration
+    /// How long each target takes; `nil` for as long as it usually does.
+    private let duration: Duration?
     let seed: UInt64
     /// One input to try.
     let input: (target: FuzzTarget, bytes: [UInt8])?
@@ -12,7 +12,7 @@ struct FuzzSettings {
     static let current = FuzzSettings(ProcessInfo.processInfo.environment)
 
     private init(_ environment: [String: String]) {
-        duration = .milliseconds(Int64((environment["CLOAKROOM_FUZZ_SECONDS"].flatMap(Double.init) ?? 2) * 1_000))
+        duration = environment["CLOAKROOM_FUZZ_SECONDS"].flatMap(Double.init).map { .seconds($0) }
         seed = environment["CLOAKROOM_FUZZ_SEED"].flatMap { UInt64($0) } ?? 1
         let parts = environment["CLOAKROOM_FUZZ_INPUT"]?.split(separator: ":", maxSplits: 1) ?? []
         guard parts.count == 2, let target = FuzzTarget.named(String(parts[0])),
@@ -22,6 +22,11 @@ struct FuzzSettings {
             return
         }
         input = (target, Array(bytes))
+    }
+
+    /// How long a target takes.
+    func duration(of target: FuzzTarget) -> Duration {
+        duration ?? .seconds(target.usualSeconds)
     }
 
     /// The command that tries an input again.

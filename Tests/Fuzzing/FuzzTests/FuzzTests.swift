@@ -2,7 +2,7 @@ import FoundationEssentials
 import FuzzTargets
 import Testing
 
-/// The corpus, and inputs made from it. `CLOAKROOM_FUZZ_SECONDS` gives each target more time than the usual two seconds,
+/// The corpus, and inputs made from it. `CLOAKROOM_FUZZ_SECONDS` gives each target more time than the usual half second or two,
 /// `CLOAKROOM_FUZZ_SEED` other inputs; `CLOAKROOM_FUZZ_INPUT=TARGET:BASE64` tries one input, as a failure names it.
 @Suite("Fuzzing", .serialized)
 struct FuzzTests {
@@ -28,7 +28,8 @@ struct FuzzTests {
         let trial = try Trial(of: target)
         let start = ContinuousClock.now
         var turn: UInt64 = 0
-        while ContinuousClock.now - start < settings.duration {
+        let duration = settings.duration(of: target)
+        while ContinuousClock.now - start < duration {
             let bytes = mutations.input(turn)
             trial.begin(bytes)
             if let violation = violation(of: target, bytes) {
@@ -38,8 +39,43 @@ struct FuzzTests {
             turn += 1
         }
         trial.end()
-        print("fuzzing \(target.name): \(turn) inputs in \(settings.duration), seed \(settings.seed)")
+        print("fuzzing \(target.name): \(turn) inputs in \(duration), seed \(settings.seed)")
         #expect(turn > 0)
+    }
+
+    @Test(
+        "Reading takes a time that grows no faster than the bytes",
+        arguments: FuzzTarget.all.filter { !$0.times.isEmpty })
+    func linearTime(_ target: FuzzTarget) {
+        for time in target.times {
+            for family in time.families {
+                do throws(Violation) {
+                    let cost = try time.check(family)
+                    print("time of \(target.name), \(family): \(Int(cost)) ns a byte")
+                } catch {
+                    Issue.record("\(target.name): \(error)")
+                }
+            }
+        }
+    }
+
+    @Test("A time that grows with the square of the length, and a byte that costs too much, are found")
+    func quadraticTime() {
+        let run = LinearTime.Family.repeated("a run", "a")
+        let quadratic = LinearTime([run]) { bytes in
+            var sum = 0
+            for index in stride(from: 0, to: bytes.count, by: 64) { sum &+= bytes[...index].count { $0 == 1 } }
+            precondition(sum == 0)
+        }
+        #expect(throws: Violation.self) { try quadratic.check(run) }
+        let slow = LinearTime([run], nanosecondsPerByte: 1) { bytes in
+            var sum = 0
+            for byte in bytes {
+                for step in 0..<200 { sum &+= Int(byte) ^ step }
+            }
+            precondition(sum != 1)
+        }
+        #expect(throws: Violation.self) { try slow.check(run) }
     }
 
     @Test("The input that the environment names", .enabled(if: FuzzSettings.current.input != nil))

@@ -12,6 +12,13 @@ extension FuzzTarget {
             "15m",
             "10MiB", "listeners:", "upstreams:", "routes:", "session:", "limits:", "path: /a/{b}", "methods: [GET]",
             "apiToken: { value: a }", "targets: [\"http://127.0.0.1:1\"]",
+        ],
+        times: [
+            LinearTime(ConfigTexts.families, nanosecondsPerByte: 200_000) { _ = ConfigWire.entryCount(yaml: $0) },
+            // As a whole: much is looked up and said about each key.
+            LinearTime(ConfigTexts.wholeFamilies, shortest: 256, nanosecondsPerByte: 500_000) { bytes in
+                _ = ConfigFile(bytes)?.load()
+            },
         ]
     ) { bytes throws(Violation) in
         guard let file = ConfigFile(bytes) else { throw Violation("no file can be written") }
@@ -57,4 +64,36 @@ private struct ConfigFile: ~Copyable {
             return (error.problems, [])
         }
     }
+}
+
+private enum ConfigTexts {
+    static let families: [LinearTime.Family] = [
+        .numbered("many keys", separator: "\n") { "key\($0): \($0)" },
+        .numbered("many keys, one of them twice", suffix: "\nkey0: 1\n", separator: "\n") { "key\($0): \($0)" },
+        .numbered("many routes", prefix: "routes:\n", separator: "\n") {
+            "- path: /a\($0)\n  methods: [GET]"
+        },
+        .repeated("routes with mistakes", "- pth: /a\n", prefix: "routes:\n"),
+        .repeated("items", "a, ", prefix: "session: [", suffix: "a]"),
+        .repeated("unclosed lists", "["), .repeated("unclosed mappings", "{a: "),
+        .repeated("nested items", "- "), .repeated("comments", "# a\n"), .repeated("empty lines", "\n"),
+        .repeated("blanks", " "), .repeated("escapes", "\\u0041", prefix: "session: \"", suffix: "\""),
+        .repeated("quotes", "''", prefix: "session: '", suffix: "'"),
+        .repeated("one long value", "a", prefix: "session: "), .repeated("one long key", "a", suffix: ": 1"),
+        .repeated("lines of text", "  a\n", prefix: "session: |\n"),
+        .repeated("folded lines", "  a\n", prefix: "session: >\n"),
+        .numbered("anchors", separator: "\n") { "key\($0): &a\($0) b" },
+        .repeated("aliases", ", *a", prefix: "session: [&a b", suffix: "]"),
+        .repeated("documents", "---\na: b\n"), .repeated("tags", "!!str "), .repeated("tabs", "\t"),
+    ]
+    static let wholeFamilies: [LinearTime.Family] = [
+        .repeated("one key", "session:\n"),
+        .numbered("unknown keys", separator: "\n") { "key\($0): \($0)" },
+        .numbered("routes", prefix: "routes:\n", separator: "\n") { "- path: /a\($0)\n  methods: [GET]" },
+        .repeated("routes with mistakes", "- pth: /a\n", prefix: "routes:\n"),
+        .numbered("upstreams", prefix: "upstreams:\n", separator: "\n") {
+            "  u\($0): {targets: [\"http://127.0.0.1:\($0)\"]}"
+        },
+        .numbered("long unknown keys", separator: "\n") { String(repeating: "a", count: 200) + "\($0): 1" },
+    ]
 }

@@ -4,12 +4,19 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
     public let name: String
     /// Pieces of input that mean something to it, for mutations.
     public let words: [[UInt8]]
+    /// How long it is usually tried, in seconds.
+    public let usualSeconds: Double
+    /// What its parser is timed with; the parsers of whole messages are not timed here.
+    public let times: [LinearTime]
     private let invariants: @Sendable ([UInt8]) throws(Violation) -> Void
 
     init(
-        _ name: String, words: [String] = [], _ invariants: @escaping @Sendable ([UInt8]) throws(Violation) -> Void
+        _ name: String, words: [String] = [], usualSeconds: Double = 2, times: [LinearTime] = [],
+        _ invariants: @escaping @Sendable ([UInt8]) throws(Violation) -> Void
     ) {
         self.name = name
+        self.usualSeconds = usualSeconds
+        self.times = times
         self.words = words.map { Array($0.utf8) }
         self.invariants = invariants
     }
@@ -26,7 +33,8 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
     /// Every target.
     public static let all: [FuzzTarget] = [
         .requests, .responses, .chunks, .cookies, .requestTargets, .proxyHeaders, .builtHeads, .webSockets, .config,
-        .serverReplies,
+        .serverReplies, .json, .signIns, .tokenAnswers, .userDocuments, .collectorAnswers, .retryAfter, .accept,
+        .revocations, .forwardedFor, .traceContexts, .origins,
     ]
 
     /// The target of the given name.

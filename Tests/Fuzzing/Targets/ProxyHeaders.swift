@@ -8,6 +8,24 @@ extension FuzzTarget {
         words: [
             "PROXY ", "TCP4 ", "TCP6 ", "UNKNOWN", "1.2.3.4 ", "::1 ", "65535", "65536", "\r\n", "\r", "\n", " ",
             "\r\n\r\n\u{0}\r\nQUIT\n", "\u{21}\u{11}\u{0}\u{c}", "GET / HTTP/1.1\r\n",
+        ],
+        times: [
+            LinearTime(
+                [
+                    .repeated("one line", "a", prefix: "PROXY "), .repeated("words", "PROXY "),
+                    .repeated("blanks", " ", prefix: "PROXY TCP4"), .repeated("digits", "1", prefix: "PROXY TCP4 "),
+                    .repeated("line feeds", "\n"), .repeated("beginnings", "\r\n\r\n\u{0}\r\nQUI"),
+                    .made("extensions") { count in
+                        [0x0d, 0x0a, 0x0d, 0x0a, 0, 0x0d, 0x0a] + Array("QUIT\n".utf8) + [
+                            0x21, 0x11, 0xff, 0xff, 1, 2, 3, 4,
+                        ]
+                            + Array(repeatElement([4, 0, 0], count: count / 3).joined())
+                    },
+                ], nanosecondsPerByte: 50_000
+            ) { bytes in
+                _ = ProxyReading(bytes, pieces: [bytes.count])
+                _ = ProxyReading(bytes, pieces: Array(1...bytes.count))
+            }
         ]
     ) { bytes throws(Violation) in
         let whole = ProxyReading(bytes, pieces: [bytes.count])

@@ -9,6 +9,18 @@ extension FuzzTarget {
             "/", "//", "/.", "/..", "%2e", "%2F", "%5c", "%00", "%23", "%3b", "%41", "%2b", "+", "%c3%a9", "%c0%ae",
             "%25",
             "%252e", "?", "#", ";", "\\", "*", "http://", "HTTPS://", "[::1]", ":80", "@", "é", "/videos/1",
+        ],
+        times: [
+            LinearTime([
+                .repeated("slashes", "/"), .repeated("segments", "/a"), .repeated("dots", "/."),
+                .repeated("ways back", "/.."),
+                .repeated("ways there and back", "/a/.."), .repeated("escaped dots", "/%2e"),
+                .repeated("escapes", "%41", prefix: "/"),
+                .repeated("escaped slashes", "%2f", prefix: "/"), .repeated("percent signs", "%", prefix: "/"),
+                .repeated("escaped percent signs", "%25", prefix: "/"), .repeated("question marks", "?", prefix: "/"),
+                .repeated("semicolons", ";", prefix: "/"), .repeated("one long segment", "a", prefix: "/"),
+                .repeated("a long query", "a=b&", prefix: "/?"), .repeated("an authority", "a", prefix: "http://"),
+            ]) { _ = TargetChecks.parse($0) }
         ]
     ) { bytes throws(Violation) in
         guard let (target, path) = TargetChecks.parse(bytes) else { return }

@@ -9,6 +9,27 @@ extension FuzzTarget {
             ">2\r\n",
             "|1\r\n", "_\r\n", "#t\r\n", ",1.5\r\n", "(123\r\n", "!5\r\nERROR\r\n", "=8\r\ntxt:text\r\n", "\r\n", "\r",
             "$10\r\ninvalidate\r\n", "9223372036854775807", "-1", "?", ";0\r\n", ".\r\n",
+        ],
+        times: [
+            LinearTime(
+                [
+                    .repeated("nests", "*1\r\n"), .repeated("small nests", "*1\r\n*1\r\n:1\r\n"),
+                    .repeated("numbers", ":1\r\n"),
+                    .repeated("empty rows", "*0\r\n"), .repeated("attributes", "|1\r\n+a\r\n:1\r\n"),
+                    .repeated("members of one row", ":1\r\n", prefix: "*999999\r\n"),
+                    .repeated("members of one map", "+a\r\n", prefix: "%499999\r\n"),
+                    .repeated("pushes", ">1\r\n$10\r\ninvalidate\r\n"), .repeated("empty strings", "$0\r\n\r\n"),
+                    .repeated("one long line", "a", prefix: "+"),
+                    .repeated("one long string", "a", prefix: "$9999999\r\n"),
+                    .repeated("zeros before a length", "0", prefix: "$"),
+                    .repeated("carriage returns", "\r", prefix: "+"),
+                    .repeated("a long number", "1", prefix: "("), .repeated("a long fraction", "1", prefix: ",0."),
+                    .repeated("promises", "*1000000\r\n"),
+                ], shortest: 1_024, nanosecondsPerByte: 50_000
+            ) { bytes in
+                _ = ValkeyWire.read([bytes])
+                _ = ValkeyWire.read(bytes.lazy.map { [$0] })
+            }
         ]
     ) { bytes throws(Violation) in
         let whole = ValkeyWire.read([bytes])

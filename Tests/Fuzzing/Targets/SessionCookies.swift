@@ -9,6 +9,21 @@ extension FuzzTarget {
         words: [
             "__Host-cloakroom=", "__Host-cloakroom", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
             "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE", ";", "; ", "=", " ", "\t", "\n", ",", "\"", "a=b",
+        ],
+        times: [
+            LinearTime(CookieChecks.families) { bytes in
+                let values = bytes.split(separator: 0x0a, omittingEmptySubsequences: false).map(Array.init)
+                guard let head = CookieChecks.head(values) else { return }
+                let cookie = SessionCookie(CookiePlan())
+                _ = cookie.read(head)
+                var buffer = ByteBuffer()
+                var hasWritten = false
+                for field in head.fields {
+                    hasWritten = cookie.writeOthers(
+                        of: field, from: head.bytes.readableBytesUInt8Span, into: &buffer, hasWritten: hasWritten)
+                }
+                _ = cookie.isSet(by: bytes.span)
+            }
         ]
     ) { bytes throws(Violation) in
         let values = bytes.split(separator: 0x0a, omittingEmptySubsequences: false).prefix(50).map(Array.init)
@@ -37,6 +52,15 @@ extension FuzzTarget {
 
 private enum CookieChecks {
     static let name = Array("__Host-cloakroom".utf8)
+    static let families: [LinearTime.Family] = [
+        .repeated("semicolons", ";"), .repeated("equals signs", "="), .repeated("blanks", " ", prefix: "a=b;"),
+        .repeated("blanks between", "; "), .repeated("pairs", "a=b; "), .repeated("names", "a;"),
+        .repeated("beginnings of ours", "__Host-cloakroo="), .repeated("ours", "__Host-cloakroom=a; "),
+        .repeated("tickets", "__Host-cloakroom=" + String(repeating: "A", count: 43) + "; "),
+        .repeated("one long value", "a", prefix: "__Host-cloakroom="), .repeated("fields", "__Host-cloakroom=a\n"),
+        .repeated("quotes", "\"", prefix: "a="), .repeated("commas", ","),
+        .numbered("many names", separator: "; ") { "name\($0)=\($0)" },
+    ]
 
     static func head(_ values: [[UInt8]]) -> RequestHead? {
         var buffer = ByteBuffer(string: "GET / HTTP/1.1\r\n")

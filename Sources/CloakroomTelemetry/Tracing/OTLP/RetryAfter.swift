@@ -9,7 +9,8 @@ enum RetryAfter {
     /// is `nil`.
     static func read(_ value: String, now: Timestamp) -> Duration? {
         let value = value.drop { $0 == " " || $0 == "\t" }
-        if value.allSatisfy({ "0"..."9" ~= $0 }) {
+        // Bytes and not characters: a digit with a combining mark lies between two digits, and is none.
+        if value.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
             guard !value.isEmpty else { return nil }
             // More digits than a number has room for are a long time too.
             return .seconds(UInt32(value) ?? .max)

@@ -41,6 +41,7 @@ struct ExportBackOffTests {
             "", " ", "-1", "1.5", "soon", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 24:00:00 GMT",
             "Sun, 6 Nov 1994 08:49:37 GMT", "Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Now 1994 08:49:37 GMT",
             "Sunday, 06-Nov-94 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 06 Nov 1994 08:4:37 GMT",
+            "5\u{301}", "٣", "1²",
         ])
     func unreadable(text: String) {
         #expect(RetryAfter.read(text, now: Timestamp(seconds: 0)) == nil)

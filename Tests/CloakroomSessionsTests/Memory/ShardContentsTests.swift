@@ -1,0 +1,41 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomSessions
+
+@Suite("One part of the memory store")
+struct ShardContentsTests {
+    private let now = Sample.start
+    private let timeouts = SessionTimeouts(idle: .seconds(900), absolute: .seconds(3_600))
+
+    private func session(_ key: SessionKey) -> Session {
+        Session(
+            key: key, user: Sample.user(), tokens: Sample.tokens(), createdAt: now, expiresAt: now + .seconds(3_600),
+            lastUsedAt: now)
+    }
+
+    @Test("gives a session to its whole key only, not to one that begins alike")
+    func wholeKey() {
+        var contents = ShardContents(tombstones: 4)
+        let key = SessionKey(1, 2, 3, 4)
+        let inserted = contents.insert(session(key), deadline: now + .seconds(900))
+        #expect(inserted)
+        for other in [SessionKey(1, 2, 3, 5), SessionKey(1, 2, 9, 4), SessionKey(1, 9, 3, 4)] {
+            guard case .none = contents.find(other, now: now) else {
+                Issue.record("a session of another key")
+                continue
+            }
+            guard case .gone = contents.lease(other, for: .seconds(15), timeouts: timeouts, now: now) else {
+                Issue.record("a lease on a session of another key")
+                continue
+            }
+            let hasRoom = contents.insert(session(other), deadline: now + .seconds(900))
+            #expect(!hasRoom)
+        }
+        guard case .session(let found) = contents.find(key, now: now) else {
+            Issue.record("no session")
+            return
+        }
+        #expect(found.key == key)
+    }
+}

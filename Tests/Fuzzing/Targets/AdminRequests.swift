@@ -1,0 +1,71 @@
+import CloakroomAdmin
+import CloakroomIdentity
+import CloakroomTelemetry
+import Foundation
+
+extension FuzzTarget {
+    /// The `Accept` of a scraper (RFC 9110 §12.5.1).
+    static let accept = FuzzTarget(
+        "accept",
+        words: [
+            "application/openmetrics-text", "; version=1.0.0", ";version=\"1.0.0\"", ";version=0.0.1", "text/plain",
+            ";q=0.5", ";q=0", ";q=1.001", ";q=", "*/*", "text/*", ",", ";", "\"", "\\", " ", "=", "é",
+        ],
+        usualSeconds: 0.5,
+        times: [
+            LinearTime([
+                .repeated("commas", ","), .repeated("semicolons", ";", prefix: "a"), .repeated("blanks", " "),
+                .repeated("blanks around nothing", " ", prefix: "a", suffix: "b"), .repeated("quotes", "\""),
+                .repeated("escapes in quotes", "\\\"", prefix: "a;version=\""),
+                .repeated("elements", "application/openmetrics-text;version=1.0.0;q=0.1,"),
+                .repeated("parameters", ";version=1.0.0", prefix: "application/openmetrics-text"),
+                .repeated("weights", ";q=0.5", prefix: "text/plain"),
+                .repeated("digits", "1", prefix: "text/plain;q=0."),
+                .repeated("equals signs", "=", prefix: "a;"), .repeated("combining marks", "\u{301}", prefix: "a"),
+                .repeated("flags", "\u{1f1e9}"),
+                .repeated("marks in another order", "\u{301}\u{316}", prefix: "a"),
+            ]) { _ = TelemetryWire.prefersOpenMetrics(accept: String(decoding: $0, as: UTF8.self)) }
+        ]
+    ) { bytes throws(Violation) in
+        let text = String(decoding: bytes, as: UTF8.self)
+        let isNamed = text.lowercased().contains("application/openmetrics-text")
+        let isPreferred = TelemetryWire.prefersOpenMetrics(accept: text)
+        try require(!isPreferred || isNamed, "OpenMetrics for a scraper that did not name it")
+        // A further element that names it with full weight is all that it takes, if no quotation is open.
+        guard !bytes.contains(UInt8(ascii: "\"")) else { return }
+        try require(
+            TelemetryWire.prefersOpenMetrics(accept: text + ",application/openmetrics-text"),
+            "no OpenMetrics for a scraper that names it")
+    }
+
+    /// The body of a request to end sessions: what is accepted asks for one thing.
+    static let revocations = FuzzTarget(
+        "revocations",
+        words: [
+            "{\"user\":\"a@b.c\"}", "{\"session\":\"0123456789abcdef\"}", "\"user\":", "\"session\":", ",", "{", "}",
+            "@",
+            "\"", "\\u0040", "\\\"", " ", "[", "]", "null", "\u{0}", "\u{feff}",
+        ],
+        usualSeconds: 0.5,
+        // Longer bodies are refused before.
+        times: [
+            LinearTime(JSONTexts.families, shortest: 64) { _ = try? RevocationTarget(json: Data($0)) }
+        ]
+    ) { bytes throws(Violation) in
+        guard let target = try? RevocationTarget(json: Data(bytes)) else { return }
+        guard let document = try? JSONSerialization.jsonObject(with: Data(bytes), options: []),
+            let members = document as? [String: Any], members.count == 1, let text = members.values.first as? String
+        else { throw Violation("accepted, and it is no object with one member") }
+        // UTF-8 with one member: its name and its value, and no other quotation marks that are not escaped.
+        var (quotes, isEscaped) = (0, false)
+        for byte in bytes where byte != 0 {
+            if !isEscaped, byte == UInt8(ascii: "\"") { quotes += 1 }
+            isEscaped = !isEscaped && byte == UInt8(ascii: "\\")
+        }
+        try require(quotes == 4, "accepted with a member that is there twice")
+        switch target {
+        case .user: try require(members["user"] != nil && text.contains("@"), "a user that is none")
+        case .session: try require(members["session"] != nil && text.utf8.count == 16, "a session that is none")
+        }
+    }
+}

@@ -1,0 +1,122 @@
+import CloakroomCore
+import CloakroomIdentity
+import Foundation
+
+extension FuzzTarget {
+    /// What a client signs in with, read as a form, as JSON, and as `Authorization: Basic`.
+    static let signIns = FuzzTarget(
+        "sign-ins",
+        words: [
+            "email=", "&password=", "&", "=", "+", "%", "%40", "%00", "%0d%0a", "%c3%a9", "%C3", "%zz", "@", "a@b.c",
+            "Basic ", "basic ", "Bearer ", "YUBiLmM6cA==", ":", "{\"email\":\"a@b.c\",\"password\":\"p\"}", "é",
+            "\u{0}",
+            "\u{200b}", "\u{301}", "..", "-", " ",
+        ],
+        usualSeconds: 0.5,
+        times: [
+            LinearTime(SignInTexts.families) { bytes in
+                _ = IdentityWire.form(bytes)
+                _ = IdentityWire.basic(bytes)
+                for type in ["application/x-www-form-urlencoded", "application/json"] {
+                    _ = IdentityWire.signIn(body: bytes, contentType: type, now: Timestamp(seconds: 0))
+                }
+            }
+        ]
+    ) { bytes throws(Violation) in
+        let form = IdentityWire.form(bytes)
+        try require(form == SignInTexts.plainForm(bytes), "a form was read as \(form ?? [:])")
+        if let form {
+            let written = form.sorted { $0.key.text < $1.key.text }
+                .map { SignInTexts.escaped($0.key.text) + "=" + SignInTexts.escaped($0.value) }.joined(separator: "&")
+            try require(IdentityWire.form(Array(written.utf8)) == form, "a form is read differently when written again")
+        }
+        try SignInTexts.checkBasic(bytes)
+        for type in ["application/x-www-form-urlencoded", "application/json", "text/plain"] {
+            guard let credentials = IdentityWire.signIn(body: bytes, contentType: type, now: Timestamp(seconds: 0))
+            else { continue }
+            try require(type != "text/plain", "something was read that is of no kind that is taken")
+            let email = Array(credentials.email.utf8)
+            try require(
+                email.count <= 254 && email.count { $0 == UInt8(ascii: "@") } == 1
+                    && !email.contains { $0 <= 0x20 || $0 == 0x7f || ":;,\"\\<>".utf8.contains($0) },
+                "a name that is no e-mail address")
+            try require(
+                !credentials.password.isEmpty && !credentials.password.bytes.contains { $0 < 0x20 || $0 == 0x7f },
+                "a password with control characters, or none")
+        }
+    }
+}
+
+private enum SignInTexts {
+    static let families: [LinearTime.Family] = [
+        .repeated("separators", "&"),
+        .repeated("equals signs", "="),
+        .repeated("escapes", "%41", prefix: "email="),
+        .repeated("percent signs", "%", prefix: "a="),
+        .repeated("plus signs", "+"),
+        .repeated("one name", "a=b&"),
+        .numbered("many names", separator: "&") { "name\($0)=\($0)" },
+        .numbered("names with one beginning", separator: "&") { String(repeating: "a", count: 40) + "\($0)" },
+        .repeated("one long value", "a", prefix: "email=a@b.c&password="),
+        .repeated("combining marks", "\u{301}", prefix: "email=e"),
+        // Compared as text they would have to be brought into one order first.
+        .repeated("a name of combining marks", "\u{301}\u{316}", suffix: "=a"),
+        .repeated("an address of combining marks", "\u{301}\u{316}", prefix: "email=", suffix: "@b.c&password=p"),
+        .repeated("at signs", "@", prefix: "email="),
+        .repeated("Basic", "QUFB", prefix: "Basic "),
+        .repeated("blanks in Basic", " ", prefix: "Basic "),
+        .repeated("colons in Basic", "Ojo6", prefix: "Basic "),
+        .repeated("blanks", " "),
+    ]
+
+    /// A form read plainly.
+    static func plainForm(_ bytes: [UInt8]) -> [JSONMemberName: String]? {
+        var fields: [JSONMemberName: String] = [:]
+        for pair in bytes.split(separator: UInt8(ascii: "&")) {
+            let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
+            guard let name = plainText(Array(pair[..<equals])),
+                let value = plainText(Array(pair[equals...].dropFirst())),
+                fields[JSONMemberName(name)] == nil
+            else { return nil }
+            fields[JSONMemberName(name)] = value
+        }
+        return fields
+    }
+
+    private static func plainText(_ bytes: [UInt8]) -> String? {
+        let parts = bytes.map { $0 == UInt8(ascii: "+") ? 0x20 : $0 }
+            .split(separator: UInt8(ascii: "%"), omittingEmptySubsequences: false)
+        var decoded = Array(parts[0])
+        for part in parts.dropFirst() {
+            let digits = part.prefix(2)
+            guard digits.count == 2, digits.allSatisfy({ "0123456789abcdefABCDEF".utf8.contains($0) }),
+                let byte = UInt8(String(decoding: digits, as: UTF8.self), radix: 16)
+            else { return nil }
+            decoded.append(byte)
+            decoded += part.dropFirst(2)
+        }
+        return String(validating: decoded, as: UTF8.self)
+    }
+
+    static func escaped(_ text: String) -> String {
+        text.utf8.map { "%" + ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+
+    static func checkBasic(_ bytes: [UInt8]) throws(Violation) {
+        let isBasic = String(decoding: bytes.prefix { $0 != 0x20 }, as: UTF8.self).lowercased() == "basic"
+        guard let reading = IdentityWire.basic(bytes) else {
+            try require(!isBasic, "Basic is taken for another scheme")
+            return
+        }
+        try require(isBasic, "another scheme is taken for Basic")
+        guard let reading else { return }
+        try require(!reading.name.utf8.contains(UInt8(ascii: ":")), "a name with a colon")
+        let pair = Array((reading.name + ":").utf8) + reading.password
+        try require(String(validating: pair, as: UTF8.self) != nil, "credentials that are not UTF-8")
+        let again = IdentityWire.basic(Array("Basic \(Data(pair).base64EncodedString())".utf8))
+        guard case .some(.some(let second)) = again else { throw Violation("Basic is refused when written again") }
+        try require(
+            second.name == reading.name && second.password == reading.password,
+            "Basic is read differently when written again")
+    }
+}

@@ -1,0 +1,101 @@
+import CloakroomCore
+import CloakroomIdentity
+
+extension FuzzTarget {
+    /// An upstream's answer to a sign-in or a renewal: whatever it is, tokens that come out of it are fit for a header.
+    static let tokenAnswers = FuzzTarget(
+        "token-answers",
+        words: [
+            "{\"accessToken\":\"", "\"refreshToken\":", "\"expires_in\":", "null", "\"\"", "3600", "\"3600\"", "-1",
+            "0",
+            "1e30", "1e400", "\\r\\n", "\\u0000", "é", "a.eyJleHAiOjE4MDAwMDAwMDB9.c", ".", "}", ",", "{", "[",
+        ],
+        usualSeconds: 0.5,
+        times: [
+            LinearTime(
+                JSONTexts.families + [
+                    .repeated("one long token", "a", prefix: #"{"accessToken":""#, suffix: #""}"#),
+                    .repeated("a token of dots", ".", prefix: #"{"accessToken":""#, suffix: #""}"#),
+                    .repeated("a long payload", "AAAA", prefix: #"{"accessToken":"a."#, suffix: #".c"}"#),
+                ]
+            ) { _ = IdentityWire.tokens($0, plan: Tokens.plans[0], now: Tokens.now) }
+        ]
+    ) { bytes throws(Violation) in
+        for plan in Tokens.plans {
+            guard let tokens = IdentityWire.tokens(bytes, plan: plan, now: Tokens.now) else { continue }
+            try require(
+                tokens.authorization.bytes.starts(with: "Bearer ".utf8), "a value that does not begin with its scheme")
+            for token in [Array(tokens.authorization.bytes.dropFirst(7)), tokens.refreshToken?.bytes].compactMap(\.self)
+            {
+                try require(
+                    (1...16_384).contains(token.count) && token.allSatisfy { (0x21...0x7e).contains($0) },
+                    "a token that does not fit into a header field")
+            }
+            try require(
+                tokens.accessExpiresAt.map { $0 >= Tokens.now } ?? true, "a token that ended before it was given")
+            try require(tokens.obtainedAt == Tokens.now, "another time")
+        }
+    }
+
+    /// What an upstream says about a user: none of the tokens goes to the client with it, however it is written.
+    static let userDocuments = FuzzTarget(
+        "user-documents",
+        words: [
+            "{", "}", "\"a\":", ",", "\"", "access/token/0123456789", "access\\/token\\/0123456789",
+            "refresh.0123456789",
+            "\\u0072efresh.0123456789", "acce", "\\", "\\u0061", " ", "\n", "[", "]", "1.0", "1e2", "é",
+        ],
+        usualSeconds: 0.5,
+        times: [
+            LinearTime(
+                JSONTexts.families + [
+                    .repeated("beginnings of a token", "a", prefix: #"{"a":""#, suffix: #""}"#)
+                ],
+                // Longer documents are not kept.
+                shortest: 1_000
+            ) { bytes in
+                // The token is as long as the document, and nearly in it everywhere.
+                let token = Array(repeating: UInt8(ascii: "a"), count: bytes.count / 2) + [UInt8(ascii: "b")]
+                _ = IdentityWire.user(
+                    bytes,
+                    tokens: SessionTokens(
+                        authorization: Secret(bytes: Array("Bearer ".utf8) + token), obtainedAt: Tokens.now))
+            }
+        ]
+    ) { bytes throws(Violation) in
+        guard let document = IdentityWire.user(bytes, tokens: Tokens.tokens) else { return }
+        try require(document.count <= 16_384, "a document that is too long")
+        guard let value = JSONValue(document: bytes), case .object = value else {
+            throw Violation("a document that is no JSON object")
+        }
+        try require(JSONValue(document: document) == value, "a document that says something else")
+        try require(!document.contains { $0 < 0x20 }, "a document with line breaks")
+        for text in Tokens.texts(value) {
+            for token in ["access/token/0123456789", "refresh.0123456789"] {
+                try require(!text.contains(token), "a document with a token in it")
+            }
+        }
+    }
+}
+
+private enum Tokens {
+    static let now = Timestamp(seconds: 1_700_000_000)
+    static let plans = [
+        TokenCallPlan(path: "/"),
+        TokenCallPlan(
+            path: "/", accessToken: "data.access_token", refreshToken: "data.refresh_token", expiresIn: "expires_in"),
+    ]
+    static let tokens = SessionTokens(
+        authorization: Secret("Bearer access/token/0123456789"), refreshToken: Secret("refresh.0123456789"),
+        obtainedAt: now)
+
+    /// Every string in a value, the names of members too.
+    static func texts(_ value: JSONValue) -> [String] {
+        switch value {
+        case .string(let text): [text]
+        case .array(let members): members.flatMap(texts)
+        case .object(let members): members.flatMap { [$0.text] + texts($1) }
+        default: []
+        }
+    }
+}
