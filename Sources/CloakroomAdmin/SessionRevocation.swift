@@ -1,4 +1,5 @@
 public import CloakroomCore
+import CloakroomTelemetry
 import Foundation
 import HTTPTypes
 import Hummingbird
@@ -7,8 +8,9 @@ import Logging
 /// `POST /sessions/revoke`: an operator ends the sessions of a user, or one session.
 ///
 /// It takes `Authorization: Bearer` with the operator's token and a JSON object with exactly one member: `user`, the
-/// e-mail address that was typed at sign-in or the upstream's user id, or `session`, the 16 digits that logs show. It answers `{"ended": n}`, and problem documents
-/// (RFC 9457). No browser has business here: a request that one sent from another page is refused, token or not.
+/// e-mail address that was typed at sign-in or the upstream's user id, or `session`, the 16 digits that logs show. The
+/// response is `{"ended": n}`, or a problem document (RFC 9457). Wrong tokens are limited, per address and in all: 429
+/// with `Retry-After`. A request that a browser sent from another page is refused, token or not.
 public struct SessionRevocation: Sendable {
     static let path = "/sessions/revoke"
     /// Bytes of the body: an address of 254 bytes fits in, however it is escaped.
@@ -17,6 +19,8 @@ public struct SessionRevocation: Sendable {
     private let token: Secret
     private let sessions: any SessionRevoking
     private let now: @Sendable () -> Timestamp
+    private let throttle = AdminTokenThrottle()
+    private let refusals = RefusalLog()
 
     /// - Parameters:
     ///   - token: what an operator shows; with an empty one nobody gets in.
@@ -37,11 +41,20 @@ public struct SessionRevocation: Sendable {
 
     func answer(_ request: Request, peer: String, logger: Logger) async -> Response {
         guard !Self.isFromPage(request.headers) else {
-            logger.warning("revocation refused: a browser's page asked", metadata: ["peer": "\(peer)"])
+            refusals.note(.page, peer: peer, now: now(), logger: logger)
             return Self.problem(.forbidden, "This is not for pages: send it without Origin and Sec-Fetch-Site.")
         }
-        guard isAuthorized(request.headers[values: .authorization]) else {
-            logger.warning("revocation refused: no token, or a wrong one", metadata: ["peer": "\(peer)"])
+        let attempt = throttle.attempt(from: peer, now: now()) { isAuthorized(request.headers[values: .authorization]) }
+        switch attempt {
+        case .right: break
+        case .throttled(let wait):
+            refusals.note(.throttled, peer: peer, now: now(), logger: logger)
+            let seconds = SignInThrottle.retryAfter(wait)
+            var response = Self.problem(.tooManyRequests, "Too many wrong tokens. Try again in \(seconds) s.")
+            response.headers[.retryAfter] = "\(seconds)"
+            return response
+        case .wrong:
+            refusals.note(.wrongToken, peer: peer, now: now(), logger: logger)
             var response = Self.problem(.unauthorized, "Send Authorization: Bearer with the admin token.")
             response.headers[.wwwAuthenticate] = "Bearer"
             return response

@@ -99,6 +99,32 @@ struct SessionRevocationTests {
         #expect(!(lines.all.joined() + answer.body).contains("canary"))
     }
 
+    @Test("Rule 49: after five wrong tokens even the right one is 429 with Retry-After, and one audit line says so")
+    func throttled() async throws {
+        let revoking = ScriptedRevoking(.success(1))
+        let revocation = SessionRevocation(token: Secret(Self.token), sessions: revoking, now: { Self.now })
+        let lines = LogLines()
+        try await ServedAdmin.run(revocation: revocation, logger: lines.logger) { address in
+            for status in [401, 401, 401, 401, 401, 429, 429] {
+                let (response, _) = try await ServedAdmin.send(
+                    .POST, address + "/sessions/revoke", [Self.json, ("Authorization", "Bearer canary-wrong")],
+                    body: Self.user)
+                #expect(Int(response.status.code) == status)
+            }
+            let (response, body) = try await ServedAdmin.send(
+                .POST, address + "/sessions/revoke", [Self.json, Self.authorization], body: Self.user)
+            #expect(response.status == .tooManyRequests)
+            #expect(response.headers.first(name: "retry-after") == "1")
+            #expect(response.headers.first(name: "content-type") == "application/problem+json")
+            #expect(String(decoding: body, as: UTF8.self).contains(#""status":429"#))
+        }
+        #expect(revoking.calls.isEmpty)
+        let events = lines.all.filter { $0.contains("admin_refused") }
+        #expect(events.count == 2, "one line for each outcome in ten seconds")
+        #expect(events.contains { $0.contains("wrong_token") } && events.contains { $0.contains("throttled") })
+        #expect(!lines.all.joined().contains("canary"))
+    }
+
     @Test("Two Authorization fields are no authorization")
     func twoTokens() async throws {
         let answer = try await ask(Self.user, [Self.authorization, Self.authorization, Self.json])

@@ -1,8 +1,8 @@
-import CloakroomCore
+public import CloakroomCore
 import Synchronization
 
 /// Lets one line through in a while, where the same thing happens again and again.
-final class ThinnedLines: Sendable {
+public final class ThinnedLines: Sendable {
     private struct State {
         var last: Timestamp?
         var unlogged = 0
@@ -12,13 +12,13 @@ final class ThinnedLines: Sendable {
     private let state = Mutex(State())
 
     /// - Parameter interval: From one line to the next.
-    init(interval: Duration) {
+    public init(interval: Duration) {
         self.interval = interval
     }
 
     /// Whether a line may be written now.
     /// - Returns: How many were left out since the last one; `nil` if this one is left out too.
-    func admit(at now: Timestamp) -> Int? {
+    public func admit(at now: Timestamp) -> Int? {
         state.withLock { state in
             // A clock that jumped back must not keep lines out for long.
             if let last = state.last, now >= last, now - last < interval {

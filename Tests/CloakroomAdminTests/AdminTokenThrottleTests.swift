@@ -1,0 +1,94 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomAdmin
+
+@Suite("How wrong admin tokens are slowed down")
+struct AdminTokenThrottleTests {
+    private let start = Timestamp(seconds: 1_700_000_000)
+
+    private func attempt(
+        _ throttle: AdminTokenThrottle, _ peer: String = "192.0.2.1", _ isRight: Bool = false, after: Duration = .zero
+    ) -> AdminTokenThrottle.Outcome {
+        throttle.attempt(from: peer, now: start + after) { isRight }
+    }
+
+    @Test(
+        "Rule 49: after five wrong tokens in a minute an address waits 1 s, doubling to 1 minute, and none is compared")
+    func doubling() {
+        let throttle = AdminTokenThrottle()
+        for _ in 0..<5 { #expect(attempt(throttle) == .wrong) }
+        var now = Duration.zero
+        for seconds in [1, 2, 4, 8, 16, 32, 60, 60, 60] {
+            let wait = Duration.seconds(seconds)
+            var isCompared = false
+            let early = throttle.attempt(from: "192.0.2.1", now: start + (now + wait - .milliseconds(1))) {
+                isCompared = true
+                return true
+            }
+            #expect(early == .throttled(.milliseconds(1)))
+            #expect(!isCompared)
+            now += wait
+            #expect(attempt(throttle, after: now) == .wrong)
+        }
+    }
+
+    @Test("Rule 49: a right token from another address passes meanwhile, and one from the same passes after the wait")
+    func others() {
+        let throttle = AdminTokenThrottle()
+        for _ in 0..<5 { #expect(attempt(throttle) == .wrong) }
+        #expect(attempt(throttle, "192.0.2.2", true) == .right)
+        #expect(attempt(throttle, "2001:db8::1", true) == .right)
+        #expect(attempt(throttle, "192.0.2.1", true) == .throttled(.seconds(1)))
+        #expect(attempt(throttle, "192.0.2.1", true, after: .seconds(1)) == .right)
+        // It ends the count.
+        for _ in 0..<5 { #expect(attempt(throttle, after: .seconds(1)) == .wrong) }
+    }
+
+    @Test("Right tokens are not limited, and four wrong ones in a minute slow nobody down")
+    func usual() {
+        let throttle = AdminTokenThrottle()
+        for second in 0..<1_000 { #expect(attempt(throttle, "192.0.2.1", true, after: .seconds(second)) == .right) }
+        for minute in 0..<100 {
+            for _ in 0..<4 { #expect(attempt(throttle, after: .seconds(60 * minute)) == .wrong) }
+        }
+    }
+
+    @Test("Rule 49: addresses of one IPv6 /64 are one client, and all together have 100 a minute, then one a second")
+    func together() {
+        let throttle = AdminTokenThrottle()
+        for number in 0..<5 { #expect(attempt(throttle, "2001:db8::\(number)") == .wrong) }
+        #expect(attempt(throttle, "2001:db8::ffff") == .throttled(.seconds(1)))
+        for number in 0..<95 { #expect(attempt(throttle, "192.0.2.\(number)") == .wrong) }
+        #expect(attempt(throttle, "198.51.100.1") == .throttled(.seconds(1)))
+        // The operator's turn comes all the same.
+        #expect(attempt(throttle, "198.51.100.1", true, after: .seconds(1)) == .right)
+        #expect(attempt(throttle, "198.51.100.2", after: .seconds(1)) == .wrong)
+        #expect(attempt(throttle, "198.51.100.3", after: .seconds(1)) == .throttled(.seconds(1)))
+        #expect(attempt(throttle, "198.51.100.3", after: .seconds(61)) == .wrong)
+    }
+
+    @Test("Rule 49: it remembers a bounded number of addresses, and forgets those that are over")
+    func bounded() {
+        let throttle = AdminTokenThrottle()
+        var now = Duration.zero
+        for number in 0..<3_000 {
+            // Within what all together may try.
+            now += .seconds(1)
+            _ = attempt(throttle, "10.\(number / 65_536).\(number / 256 % 256).\(number % 256)", after: now)
+            #expect(throttle.count <= AdminTokenThrottle.addressLimit + 1)
+        }
+        #expect(attempt(throttle, "198.51.100.1", true, after: now + .seconds(60)) == .right)
+    }
+
+    @Test("A clock that jumps back keeps nobody out")
+    func clock() {
+        let throttle = AdminTokenThrottle()
+        for _ in 0..<12 { _ = attempt(throttle, after: .seconds(1_000_000)) }
+        #expect(attempt(throttle, true) == .right)
+    }
+
+    private func attempt(_ throttle: AdminTokenThrottle, _ isRight: Bool) -> AdminTokenThrottle.Outcome {
+        attempt(throttle, "192.0.2.1", isRight)
+    }
+}
