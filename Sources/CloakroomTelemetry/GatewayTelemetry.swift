@@ -19,7 +19,7 @@ public struct TelemetrySettings: Sendable {
     public var seriesLimit = PrometheusRegistry.defaultSeriesLimit
     /// Where log lines go.
     public var logFileDescriptor: Int32 = 1
-    /// How many bytes of log lines may wait for a slow reader.
+    /// How many bytes of log lines may wait for a slow reader; events have ``LogWriter/eventReserve`` more.
     public var pendingLogLimit = 4 << 20
     /// What log lines look like.
     public var logFormat = LogFormat.json
@@ -65,7 +65,8 @@ public final class GatewayTelemetry: Sendable {
         metrics = GatewayMetrics(registry: registry)
         logWriter = LogWriter(
             fileDescriptor: settings.logFileDescriptor, pendingLimit: settings.pendingLogLimit,
-            dropped: metrics.droppedLogs)
+            dropped: metrics.droppedLogs, droppedEvents: metrics.droppedEvents,
+            notice: DroppedEventsNotice(format: settings.logFormat).render)
         ids = TraceIDSource()
         let spans = settings.makeSpanExporter(writer: logWriter, dropped: metrics.droppedTraces)
         collector = spans as? OTLPSpanExporter

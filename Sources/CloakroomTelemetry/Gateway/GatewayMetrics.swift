@@ -8,8 +8,10 @@ public import CloakroomCore
 public struct GatewayMetrics: Sendable {
     let registry: PrometheusRegistry
 
-    /// Log lines that were dropped: `cloakroom_telemetry_dropped_total{signal="logs"}`.
+    /// Log lines of traffic that were dropped: `cloakroom_telemetry_dropped_total{signal="logs"}`.
     public let droppedLogs: CounterHandle
+    /// Audit lines, warnings and errors that were dropped: `cloakroom_telemetry_dropped_total{signal="events"}`.
+    public let droppedEvents: CounterHandle
     /// Spans that were dropped: `cloakroom_telemetry_dropped_total{signal="traces"}`.
     public let droppedTraces: CounterHandle
     /// `cloakroom_sessions_active`.
@@ -29,6 +31,8 @@ public struct GatewayMetrics: Sendable {
         self.registry = registry
         droppedLogs = registry.counter(
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "logs")])
+        droppedEvents = registry.counter(
+            PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "events")])
         droppedTraces = registry.counter(
             PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "traces")])
         sessionsActive = registry.gauge(

@@ -74,6 +74,6 @@ public struct JSONLogHandler: LogHandler {
             line.append(value)
         }
         line.append("}\n")
-        writer.submit(bytes: line.bytes, lines: 1)
+        writer.submit(bytes: line.bytes, lines: 1, kind: .init(event.level))
     }
 }

@@ -66,7 +66,7 @@ public struct TextLogHandler: LogHandler {
             Self.append(key, value, to: &line)
         }
         line.append("\n")
-        writer.submit(bytes: line.bytes, lines: 1)
+        writer.submit(bytes: line.bytes, lines: 1, kind: .init(event.level))
     }
 
     private static func append(_ key: String, _ value: Logger.MetadataValue, to line: inout LineBuffer) {

@@ -1,3 +1,6 @@
+import CloakroomCore
+import Foundation
+import Logging
 import Testing
 
 @testable import CloakroomTelemetry
@@ -111,5 +114,120 @@ struct LogWriterTests {
         #expect(dropped.value == 1)
         pipe.closeReadEnd()
         pipe.closeWriteEnd()
+    }
+
+    // MARK: - Events
+
+    private func event(_ number: Int, size: Int = 256) -> [UInt8] {
+        let text = Array("event \(number) ".utf8)
+        return text + [UInt8](repeating: UInt8(ascii: "e"), count: size - text.count - 1) + [UInt8(ascii: "\n")]
+    }
+
+    private func numbers(_ bytes: [UInt8]) -> [Int] {
+        bytes.split(separator: UInt8(ascii: "\n")).filter { $0.starts(with: "event ".utf8) }
+            .compactMap { Int(String(decoding: $0.split(separator: UInt8(ascii: " "))[1], as: UTF8.self)) }
+    }
+
+    @Test(
+        "Rule 51: with a reader that stalls under a flood of access lines every audit line arrives once it reads again",
+        .timeLimit(.minutes(1)))
+    func eventsSurviveFlood() async throws {
+        let pipe = try LinePipe()
+        let (dropped, droppedEvents) = (CounterHandle(), CounterHandle())
+        let writer = LogWriter(
+            fileDescriptor: pipe.writeEnd, pendingLimit: 512 << 10, dropped: dropped, droppedEvents: droppedEvents)
+        // More than the limit and the reserve hold together: 8 MiB of traffic, 1.25 MiB of events.
+        let access = [UInt8]((0..<8).flatMap { _ in line })
+        for number in 0..<5_000 {
+            if number < 1_000 { writer.submit(bytes: access, lines: 8) }
+            writer.submit(bytes: event(number), lines: 1, kind: .event)
+        }
+        #expect(droppedEvents.value == 0)
+        async let received = pipe.readToEnd()
+        #expect(writer.shutdown(within: .seconds(30)))
+        pipe.closeWriteEnd()
+        #expect(numbers(await received) == Array(0..<5_000))
+        let traffic = await received.count { $0 == UInt8(ascii: "\n") } - 5_000
+        #expect(dropped.value == Int64(8_000 - traffic))
+    }
+
+    @Test("Rule 51: traffic lines do not use the reserve, however many there are", .timeLimit(.minutes(1)))
+    func reserve() async throws {
+        let pipe = try LinePipe()
+        let (dropped, droppedEvents) = (CounterHandle(), CounterHandle())
+        let writer = LogWriter(
+            fileDescriptor: pipe.writeEnd, pendingLimit: 64 << 10, dropped: dropped, droppedEvents: droppedEvents)
+        for _ in 0..<10_000 { writer.submit(bytes: line, lines: 1) }
+        // The pipe itself holds 64 KiB.
+        #expect(dropped.value >= 10_000 - 2 * 64 - 1)
+        writer.submit(bytes: [UInt8]((0..<1_000).flatMap { event($0, size: 1_000) }), lines: 1_000, kind: .event)
+        #expect(droppedEvents.value == 0)
+        async let received = pipe.readToEnd()
+        #expect(writer.shutdown(within: .seconds(30)))
+        pipe.closeWriteEnd()
+        #expect(numbers(await received).count == 1_000)
+    }
+
+    @Test(
+        "Rule 51: events beyond the reserve are counted separately, and a line reports them once somebody reads again",
+        .timeLimit(.minutes(1)))
+    func tooManyEvents() async throws {
+        let pipe = try LinePipe()
+        let (dropped, droppedEvents) = (CounterHandle(), CounterHandle())
+        let writer = LogWriter(
+            fileDescriptor: pipe.writeEnd, pendingLimit: 64 << 10, dropped: dropped, droppedEvents: droppedEvents
+        ) { Array("lost \($0)\n".utf8) }
+        for number in 0..<20_000 { writer.submit(bytes: event(number), lines: 1, kind: .event) }
+        let lost = Int(droppedEvents.value)
+        // 5 MiB of events; pipe, limit and reserve hold 1.2.
+        #expect(lost > 14_000 && lost < 17_000)
+        #expect(dropped.value == 0)
+        async let received = pipe.readToEnd()
+        #expect(writer.shutdown(within: .seconds(30)))
+        pipe.closeWriteEnd()
+        let bytes = await received
+        let kept = numbers(bytes)
+        #expect(kept.count == 20_000 - lost)
+        #expect(kept == kept.sorted())
+        let reports = String(decoding: bytes, as: UTF8.self).split(separator: "\n").filter { $0.hasPrefix("lost ") }
+        #expect(reports == ["lost \(lost)"])
+    }
+
+    @Test(
+        "Rule 51: audit lines, warnings and errors of a logger are events, lines up to level info and access lines are not"
+    )
+    func levels() async throws {
+        let pipe = try LinePipe()
+        var settings = TelemetrySettings()
+        settings.logFileDescriptor = pipe.writeEnd
+        settings.pendingLogLimit = 128 << 10
+        settings.logLevel = .trace
+        let telemetry = GatewayTelemetry(settings: settings)
+        // More than the pipe holds: it stays pending, and no other line of traffic fits.
+        telemetry.logWriter.submit(bytes: [UInt8](repeating: 0x0a, count: 128 << 10), lines: 128 << 10)
+        let logger = Logger(label: "test") { telemetry.makeLogHandler(label: $0) }
+        logger.info("too much")
+        #expect(telemetry.metrics.droppedLogs.value == 1)
+        AuditLog(logger: logger).signIn(.success, user: 1, origin: RequestOrigin(peer: ""))
+        for level in Logger.Level.allCases {
+            #expect(LogWriter.LineKind(level) == (level >= .notice ? .event : .traffic))
+        }
+        async let received = pipe.readToEnd()
+        telemetry.shutdown()
+        pipe.closeWriteEnd()
+        #expect(String(decoding: await received, as: UTF8.self).contains(#""event":"sign_in""#))
+        #expect(telemetry.metrics.droppedEvents.value == 0)
+    }
+
+    @Test("The line that reports dropped events is JSON where the log is", arguments: [true, false])
+    func notice(isJSON: Bool) throws {
+        let line = DroppedEventsNotice(format: isJSON ? .json : .text).render(12)
+        #expect(line.last == UInt8(ascii: "\n"))
+        let text = String(decoding: line, as: UTF8.self)
+        guard isJSON else { return #expect(text.hasSuffix(" count=12 event=log_lines_dropped\n")) }
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(line)) as? [String: String])
+        #expect(object["level"] == "error")
+        #expect(object["count"] == "12")
+        #expect(object["event"] == "log_lines_dropped")
     }
 }
