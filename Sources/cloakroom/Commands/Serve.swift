@@ -23,6 +23,12 @@ struct Serve: AsyncParsableCommand {
                 + " --set logging.level=LEVEL.", valueName: "level"))
     var logLevel: String?
 
+    @Flag(
+        help: ArgumentHelp(
+            "Allow core dumps, and debuggers and profilers of the same user. For debugging only: what they read contains"
+                + " tokens and secrets."))
+    var allowCoreDumps = false
+
     /// Where the configuration comes from, now and at each reload.
     var sources: ConfigSources {
         var sources = options.sources
@@ -31,6 +37,8 @@ struct Serve: AsyncParsableCommand {
     }
 
     func run() async throws {
+        // Before any secret is read.
+        if !allowCoreDumps { CoreDumps.disable() }
         let running: ReadConfig
         do throws(ConfigProblems) {
             running = try ReadConfig.read(sources)

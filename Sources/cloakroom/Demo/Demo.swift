@@ -34,6 +34,7 @@ struct Demo: AsyncParsableCommand {
     }
 
     func run() async throws {
+        CoreDumps.disable()
         try await CommandFailure.report {
             let certificate = try DemoCertificate()
             defer { certificate.remove() }

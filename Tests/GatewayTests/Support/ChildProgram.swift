@@ -83,6 +83,8 @@ final class ChildProgram: Sendable {
         return output[..<end].split(separator: "\n")
     }
 
+    var processIdentifier: Int32 { process.processIdentifier }
+
     var isRunning: Bool { state.withLock { $0.ending == nil } }
 
     func send(_ signal: Int32) {
