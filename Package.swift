@@ -81,21 +81,24 @@ let package = Package(
         // The ground floor: bytes and decisions, no I/O.
         room("CloakroomWire", [nioCore]),
         room("CloakroomCore", ["CloakroomWire", nioCore]),
+        // TLS of the connections that the gateway opens.
+        room("CloakroomTLS", ["CloakroomCore", nioCore, nioSSL]),
         // What stands on it. These rooms meet in Core's protocols and do not import each other.
         room(
             "CloakroomTelemetry",
             [
-                "CloakroomCore", asyncHTTPClient, deque, nioCore, nioConcurrency, nioHTTP1, log, metrics, tracing,
-                lifecycle,
+                "CloakroomCore", "CloakroomTLS", asyncHTTPClient, deque, nioCore, nioConcurrency, nioHTTP1, log,
+                metrics,
+                tracing, lifecycle,
             ]),
-        room("CloakroomSessions", ["CloakroomCore", crypto, grdb, nioCore, nioPosix, nioSSL, log]),
+        room("CloakroomSessions", ["CloakroomCore", "CloakroomTLS", crypto, grdb, nioCore, nioPosix, nioSSL, log]),
         room(
             "CloakroomIdentity",
-            ["CloakroomCore", nioCore, nioHTTP1, nioPosix, nioSSL, asyncHTTPClient, crypto, tracing]),
+            ["CloakroomCore", "CloakroomTLS", nioCore, nioHTTP1, nioPosix, nioSSL, asyncHTTPClient, crypto, tracing]),
         room(
             "CloakroomProxy",
             [
-                "CloakroomCore", "CloakroomWire", "CloakroomTelemetry",
+                "CloakroomCore", "CloakroomTLS", "CloakroomWire", "CloakroomTelemetry",
                 nioCore, nioPosix, nioTLS, nioSSL, nioHTTP2, nioHPACK, x509, asn1, deque, log, tracing, lifecycle,
             ]),
         room(
@@ -117,7 +120,7 @@ let package = Package(
             name: "cloakroom",
             dependencies: [
                 "CloakroomAdmin", "CloakroomBuild", "CloakroomConfig", "CloakroomCore", "CloakroomIdentity",
-                "CloakroomProxy", "CloakroomSessions", "CloakroomTelemetry", "MockAPI",
+                "CloakroomProxy", "CloakroomSessions", "CloakroomTelemetry", "CloakroomTLS", "MockAPI",
                 arguments, asyncHTTPClient, configuration, crypto, lifecycle, signals, log, metrics, tracing, x509,
                 asn1,
                 nioCore, nioHTTP1, nioPosix, nioSSL,
@@ -125,7 +128,9 @@ let package = Package(
             swiftSettings: settings),
 
         // What several of the tests use.
-        .target(name: "TestSupport", dependencies: [log], path: "Tests/TestSupport", swiftSettings: settings),
+        .target(
+            name: "TestSupport", dependencies: [log, nioCore, nioPosix], path: "Tests/TestSupport",
+            swiftSettings: settings),
         tests("CloakroomWire", ["TestSupport", nioCore]),
         tests("CloakroomCore", ["CloakroomWire", "TestSupport", nioCore]),
         tests(
@@ -143,11 +148,15 @@ let package = Package(
             path: "Tests/Simulation/RenewalSimulationTests", swiftSettings: settings),
         tests(
             "CloakroomIdentity",
-            ["CloakroomCore", "MockAPI", asyncHTTPClient, inMemoryTracing, nioCore, nioPosix, tracing]),
+            [
+                "CloakroomCore", "CloakroomTLS", "MockAPI", "TestSupport", asyncHTTPClient, inMemoryTracing, nioCore,
+                nioPosix, tracing,
+            ]),
         tests(
             "CloakroomProxy",
             [
-                "CloakroomCore", "CloakroomWire", "TestSupport", "CloakroomTelemetry", nioCore, nioEmbedded, nioPosix,
+                "CloakroomCore", "CloakroomTLS", "CloakroomWire", "TestSupport", "CloakroomTelemetry", nioCore,
+                nioEmbedded, nioPosix,
                 nioSSL, nioTLS,
                 nioHTTP2, nioHPACK, x509, asn1, crypto, inMemoryTracing, lifecycle, log, tracing,
             ]),
@@ -176,7 +185,7 @@ let package = Package(
             dependencies: [
                 "cloakroom", "MockAPI", "ThinClient", "CloakroomAdmin", "CloakroomConfig", "CloakroomCore",
                 "CloakroomTelemetry", "TestSupport", arguments, asyncHTTPClient,
-                lifecycle, log, nioCore, nioHTTP1, nioPosix, nioSSL,
+                lifecycle, log, nioCore, nioHTTP1, nioPosix, nioSSL, nioTLS,
             ],
             swiftSettings: settings),
     ]

@@ -81,6 +81,7 @@ extension OTLPPlan {
     /// `tracing.otlp`.
     ///
     /// - `endpoint`: a URL with `http` or `https`, a host and a path; default `http://localhost:4318/v1/traces`.
+    /// - `caFile`: PEM file of the certificates that an `https` collector's is trusted by; default those of the system.
     /// - `headers` or `headersFile`: a list of `name=value`; default none.
     /// - `timeout`: 1ms to 1d; default 10s.
     /// - `queueLimit`: 1 to 1,000,000; default 2,048.
@@ -89,6 +90,14 @@ extension OTLPPlan {
     fileprivate init(from scope: ConfigScope) {
         let defaults = OTLPPlan()
         let endpoint = scope.value("endpoint", as: .tracesEndpoint, default: defaults.endpoint)
+        let caFile = scope.optional(
+            "caFile", as: PEMFile.path(of: .certificate, in: scope.reading.folder))
+        // A variable may be set for the other signals of a platform.
+        if scope.isGivenThere("caFile"), !endpoint.lowercased().hasPrefix("https:"), !scope.isBroken("endpoint") {
+            scope.complain(
+                Mistake("the collector is not reached over TLS", "write an https:// endpoint, or leave it out"),
+                at: "caFile")
+        }
         let headers = scope.secrets("headers", as: .collectorHeader) ?? []
         scope.complainAboutRepeats(in: headers.map { $0.name.lowercased() }, at: "headers")
         let timeout = scope.value("timeout", as: .wait, default: defaults.timeout)
@@ -102,8 +111,8 @@ extension OTLPPlan {
                     "make it \(queueLimit) or less, or raise queueLimit"), at: "batchLimit")
         }
         self.init(
-            endpoint: endpoint, headers: headers, timeout: timeout, queueLimit: queueLimit, batchLimit: batchLimit,
-            interval: scope.value("interval", as: .wait, default: defaults.interval))
+            endpoint: endpoint, caFile: caFile, headers: headers, timeout: timeout, queueLimit: queueLimit,
+            batchLimit: batchLimit, interval: scope.value("interval", as: .wait, default: defaults.interval))
     }
 }
 

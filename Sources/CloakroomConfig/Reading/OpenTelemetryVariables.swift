@@ -10,6 +10,7 @@ enum OpenTelemetryVariables {
         ["tracing", "serviceName"]: ["OTEL_SERVICE_NAME", resourceAttributes],
         ["tracing", "resourceAttributes"]: [resourceAttributes],
         ["tracing", "otlp", "endpoint"]: endpoints,
+        ["tracing", "otlp", "caFile"]: ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"],
         ["tracing", "otlp", "headers"]: ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"],
         ["tracing", "otlp", "timeout"]: [
             "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_BSP_EXPORT_TIMEOUT",

@@ -105,6 +105,8 @@ public struct SamplerPlan: Sendable, Hashable {
 public struct OTLPPlan: Sendable, Equatable {
     /// The whole URL that batches are posted to: `http` or `https`, a host, and a path.
     public var endpoint: String
+    /// PEM file of the certificates that an `https` collector's is trusted by; `nil` trusts those that the system does.
+    public var caFile: String?
     /// Fields that go with every batch, such as a key of the collector's.
     public var headers: [Header]
     /// For one attempt, 1ms...1d.
@@ -132,14 +134,19 @@ public struct OTLPPlan: Sendable, Equatable {
 
     /// Makes a plan.
     public init(
-        endpoint: String = "http://localhost:4318/v1/traces", headers: [Header] = [], timeout: Duration = .seconds(10),
-        queueLimit: Int = 2_048, batchLimit: Int = 512, interval: Duration = .seconds(5)
+        endpoint: String = "http://localhost:4318/v1/traces", caFile: String? = nil, headers: [Header] = [],
+        timeout: Duration = .seconds(10), queueLimit: Int = 2_048, batchLimit: Int = 512,
+        interval: Duration = .seconds(5)
     ) {
         self.endpoint = endpoint
+        self.caFile = caFile
         self.headers = headers
         self.timeout = timeout
         self.queueLimit = queueLimit
         self.batchLimit = batchLimit
         self.interval = interval
     }
+
+    /// What TLS with an `https` collector needs beyond the defaults.
+    public var tls: UpstreamTLSPlan { UpstreamTLSPlan(caFile: caFile) }
 }

@@ -22,6 +22,8 @@ struct IdentityCall: Sendable {
     var isRepeatable = true
     /// Whether the body of a 4xx response is read: it may hold an OAuth error code.
     var readsErrors = false
+    /// Whether it belongs to a call that was sent just before, such as the user's data to a sign-in.
+    var isFollowUp = false
 
     func request(to target: IdentityTarget) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: target.url(plan.path))

@@ -1,16 +1,17 @@
 import AsyncHTTPClient
 import CloakroomCore
+import CloakroomTLS
 import FoundationEssentials
 import NIOCore
-import NIOSSL
+import Synchronization
 
 /// A target of the upstream, and the clients whose connections lead there and nowhere else.
 struct IdentityTarget: Sendable {
     /// Keeps its connections for the next call.
-    private let keepingClient: HTTPClient
+    private let keepingClient: Client
     /// Opens a connection for each call. One that was kept may have been closed by the other side just now, and then
     /// nobody can tell whether a call that was put on it has arrived.
-    private let freshClient: HTTPClient
+    private let freshClient: Client
     /// The value of `Host`.
     let host: String
     /// What spans say of where it is.
@@ -19,12 +20,15 @@ struct IdentityTarget: Sendable {
     /// What comes before the path.
     private let origin: String
 
-    /// - Parameter configuration: What the clients of all targets have in common.
+    /// - Parameters:
+    ///   - configuration: What the clients of all targets have in common.
+    ///   - onConnected: Is called for each connection that is established and verified.
     init(
         _ target: UpstreamTargetPlan, tls: UpstreamTLSPlan?, configuration: HTTPClient.Configuration,
-        eventLoopGroup: any EventLoopGroup
+        eventLoopGroup: any EventLoopGroup, onConnected: @escaping @Sendable () -> Void
     ) {
         var configuration = configuration
+        var verifier: ServerNameVerifier?
         host = target.hostField
         serverAddress = target.serverAddress
         serverPort = target.serverPort
@@ -39,27 +43,57 @@ struct IdentityTarget: Sendable {
                 let host = address.host
                 address.host = tls?.serverName ?? (host.hasSuffix(".") ? String(host.dropLast()) : host)
                 if address.host != host { configuration.dnsOverride = [address.host: host] }
-                CertificateNameCheck(host: address.host)?.install(in: &configuration)
+                verifier = ServerNameVerifier(host: address.host)
             }
             origin = "\(target.scheme.rawValue)://\(address)"
         }
-        keepingClient = HTTPClient(eventLoopGroupProvider: .shared(eventLoopGroup), configuration: configuration)
+        keepingClient = Client(configuration, eventLoopGroup, verifier: verifier, onConnected: onConnected)
         configuration.maximumUsesPerConnection = 1
         // One that was opened for a call which was given up meanwhile would get old unused.
         configuration.connectionPool.idleTimeout = .seconds(1)
-        freshClient = HTTPClient(eventLoopGroupProvider: .shared(eventLoopGroup), configuration: configuration)
+        freshClient = Client(configuration, eventLoopGroup, verifier: verifier, onConnected: onConnected)
     }
 
     /// The client to send a call with.
-    func client(for call: IdentityCall) -> HTTPClient { call.isRepeatable ? keepingClient : freshClient }
+    func client(for call: IdentityCall) -> Client { call.isRepeatable ? keepingClient : freshClient }
 
     /// Closes the connections.
     func shutdown() async {
         // Only a second shutdown throws, and then there is nothing left to close.
-        try? await keepingClient.shutdown()
-        try? await freshClient.shutdown()
+        try? await keepingClient.http.shutdown()
+        try? await freshClient.http.shutdown()
     }
 
     /// The URL of a path.
     func url(_ path: String) -> String { origin + path }
+
+    /// A client, and the number of its open connections.
+    struct Client: Sendable {
+        let http: HTTPClient
+        private let connections = ConnectionCount()
+
+        fileprivate init(
+            _ configuration: HTTPClient.Configuration, _ eventLoopGroup: any EventLoopGroup,
+            verifier: ServerNameVerifier?, onConnected: @escaping @Sendable () -> Void
+        ) {
+            var configuration = configuration
+            let connections = connections
+            // Called for each connection, after the TLS handshake and before the first call.
+            configuration.http1_1ConnectionDebugInitializer = { channel in
+                if let rejection = verifier?.rejection(of: channel) { return rejection }
+                connections.open.wrappingAdd(1, ordering: .relaxed)
+                channel.closeFuture.whenComplete { _ in connections.open.wrappingSubtract(1, ordering: .relaxed) }
+                onConnected()
+                return channel.eventLoop.makeSucceededVoidFuture()
+            }
+            http = HTTPClient(eventLoopGroupProvider: .shared(eventLoopGroup), configuration: configuration)
+        }
+
+        /// Whether a connection is open. If none is, a call that waits is waiting for one.
+        var isConnected: Bool { connections.open.load(ordering: .relaxed) > 0 }
+    }
+
+    private final class ConnectionCount: Sendable {
+        let open = Atomic<Int>(0)
+    }
 }

@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 import CloakroomCore
+import CloakroomTLS
 import Glibc
 import NIOCore
 import NIOHTTP1
@@ -28,6 +29,8 @@ struct IdentityTransport: Sendable {
     private static let errorBodyLimit = 8_192
 
     let targets: [IdentityTarget]
+    /// Chooses among ``targets``; requests share it.
+    let selector: any TargetSelecting
     let spans: ChildSpans
 
     /// Sends a call and reads the answer.
@@ -50,21 +53,52 @@ struct IdentityTransport: Sendable {
         }
     }
 
-    /// Tries the targets in turn. Only a target that could not be connected to, or could not prove who it is, is passed
-    /// over: one that broke off may have acted on the call.
+    /// Tries targets until one is reached. Only a target that could not be connected to, or could not prove who it is, is
+    /// passed over: one that broke off may have acted on the call. That is reported, so that neither requests nor other
+    /// calls try it until its back-off ends.
     private func sendToFirstReachable(_ call: IdentityCall, timeout: Duration) async throws -> Answer {
         var failure = IdentityTransportError.unreachable
         var attempts = 0
-        for target in targets {
+        var tried: [Int] = []
+        while let index = selector.chooseTarget(isFollowUp: call.isFollowUp, tried: tried, now: Self.now) {
+            tried.append(index)
+            let target = targets[index]
+            let begunAt = Self.now
             do {
                 return try await sendOnLiveConnection(call, to: target, timeout: timeout, attempts: &attempts)
-            } catch let error where Self.refusedConnection(error) || Self.refusedTLS(error) {
-                failure = .unreachable
-            } catch let error as HTTPClientError where error == .connectTimeout || error == .tlsHandshakeTimeout {
-                failure = .timedOut
+            } catch {
+                if let cause = Self.connectFailure(error) {
+                    selector.targetFailed(index, cause, error, begunAt: begunAt, now: Self.now)
+                    failure = cause == .timedOut ? .timedOut : .unreachable
+                    continue
+                }
+                if Self.isTimeOver(error), !target.client(for: call).isConnected,
+                    Duration.nanoseconds(Self.now - begunAt) >= timeout / 2
+                {
+                    // The time of the call ended before that of the connection.
+                    selector.targetFailed(
+                        index, .timedOut, HTTPClientError.connectTimeout, begunAt: begunAt, now: Self.now)
+                }
+                throw error
             }
         }
         throw failure
+    }
+
+    /// Nanoseconds of the clock by which event loops measure back-offs.
+    private static var now: UInt64 { NIODeadline.now().uptimeNanoseconds }
+
+    /// Why there was no connection; then no byte of the call was sent. `nil` if there was one.
+    private static func connectFailure(_ error: any Error) -> ConnectFailure? {
+        if refusedConnection(error) { return .unreachable }
+        if refusedTLS(error) { return .tls }
+        guard let error = error as? HTTPClientError else { return nil }
+        return error == .connectTimeout || error == .tlsHandshakeTimeout ? .timedOut : nil
+    }
+
+    /// Whether a call ended with its time. Nothing but that cancels a call.
+    private static func isTimeOver(_ error: any Error) -> Bool {
+        Task.isCancelled || error as? HTTPClientError == .deadlineExceeded
     }
 
     /// A pooled connection may have been closed by the other side just now. That is worth a second attempt, unless the
@@ -90,7 +124,7 @@ struct IdentityTransport: Sendable {
         span?.inject(into: &request.headers)
         do {
             let answer = try await sendOnce(
-                request, with: target.client(for: call), timeout: timeout, readsErrors: call.readsErrors)
+                request, with: target.client(for: call).http, timeout: timeout, readsErrors: call.readsErrors)
             span?.end(status: answer.status)
             return answer
         } catch {
@@ -123,7 +157,7 @@ struct IdentityTransport: Sendable {
     private static func refusedTLS(_ error: any Error) -> Bool {
         switch error {
         case NIOSSLError.handshakeFailed, NIOSSLError.cannotFindPeerIP: true
-        case is NIOSSLExtraError, is CertificateNameCheck.Failed: true
+        case is NIOSSLExtraError, is ServerNameVerifier.Mismatch: true
         default: false
         }
     }
@@ -175,7 +209,7 @@ enum IdentityTransportError: Error, Equatable {
         case let error as HTTPClientError: self.init(error)
         case let error as ChannelError: self = if case .connectTimeout = error { .timedOut } else { .unreachable }
         case is NIOConnectionError, is IOError, is CancellationError, is NIOSSLError, is NIOSSLExtraError,
-            is CertificateNameCheck.Failed:
+            is ServerNameVerifier.Mismatch:
             self = .unreachable
         default: self = .invalidResponse
         }

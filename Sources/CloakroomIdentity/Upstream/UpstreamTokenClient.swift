@@ -25,14 +25,15 @@ public final class UpstreamTokenClient: TokenClient {
     /// - Parameters:
     ///   - upstream: The upstream that signs people in; calls that it has no plan for are not made.
     ///   - timeouts: ``TimeoutsPlan/identity`` bounds each call, ``TimeoutsPlan/connect`` each connection.
+    ///   - targets: Chooses the target of each call; the same that requests to the upstream use.
     ///   - tls: Trust roots and certificate for `https` targets: what ``UpstreamPlan/tls`` says, read from its files.
     ///   - tracer: Makes a span for each call that is made for a sampled request: below ``ServiceContext/current``, and
     ///     its context goes to the upstream instead of the one that is given with the call.
     ///   - onInvalidLifetime: Is called once, the first time that the upstream reports a token lifetime that makes no
     ///     sense. Must not wait.
     public init(
-        _ upstream: UpstreamPlan, timeouts: TimeoutsPlan, eventLoopGroup: any EventLoopGroup,
-        tls: TLSConfiguration = .makeClientConfiguration(), tracer: (any Tracer)? = nil,
+        _ upstream: UpstreamPlan, targets: any TargetSelecting, timeouts: TimeoutsPlan,
+        eventLoopGroup: any EventLoopGroup, tls: TLSConfiguration, tracer: (any Tracer)? = nil,
         onInvalidLifetime: (@Sendable () -> Void)? = nil
     ) {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
@@ -40,7 +41,9 @@ public final class UpstreamTokenClient: TokenClient {
         configuration.tracing.tracer = nil
         configuration.httpVersion = .http1Only
         configuration.tlsConfiguration = tls
-        configuration.timeout.connect = TimeAmount(min(timeouts.connect, timeouts.identity))
+        // A target that does not respond must leave half of the time for the others.
+        let share = upstream.targets.count > 1 ? timeouts.identity / 2 : timeouts.identity
+        configuration.timeout.connect = TimeAmount(min(timeouts.connect, share))
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = upstream.pool.maxConnections
         configuration.connectionPool.idleTimeout = TimeAmount(upstream.pool.idleTimeout)
         // A target that refuses connections is not asked again and again until the time is over: the next one is.
@@ -48,10 +51,12 @@ public final class UpstreamTokenClient: TokenClient {
         self.upstream = upstream
         self.onInvalidLifetime = onInvalidLifetime
         timeout = timeouts.identity
-        let targets = upstream.targets.map {
-            IdentityTarget($0, tls: upstream.tls, configuration: configuration, eventLoopGroup: eventLoopGroup)
+        let clients = upstream.targets.enumerated().map { index, target in
+            IdentityTarget(
+                target, tls: upstream.tls, configuration: configuration, eventLoopGroup: eventLoopGroup
+            ) { targets.targetReached(index) }
         }
-        transport = IdentityTransport(targets: targets, spans: ChildSpans(tracer))
+        transport = IdentityTransport(targets: clients, selector: targets, spans: ChildSpans(tracer))
     }
 
     /// Closes the connections. Calls that are under way fail, and so do all after it.
@@ -171,7 +176,8 @@ public final class UpstreamTokenClient: TokenClient {
     ) async throws(TokenClientError) -> IdentityTransport.Answer {
         let identityCall = IdentityCall(
             plan: plan, credential: credential, apiToken: upstream.apiToken, traceparent: traceparent,
-            isRepeatable: call != .renew, readsErrors: call == .signIn || call == .renew)
+            isRepeatable: call != .renew, readsErrors: call == .signIn || call == .renew,
+            isFollowUp: call == .user || call == .revoke)
         do {
             return try await transport.send(identityCall, timeout: timeout)
         } catch {

@@ -1,4 +1,5 @@
 public import CloakroomCore
+import CloakroomTLS
 public import CloakroomTelemetry
 public import Logging
 import NIOCore
@@ -42,12 +43,14 @@ public final class GatewayTables: Sendable {
     ///   - logger: Is told, now and then, why an upstream cannot be reached.
     ///   - resolver: Finds the addresses of upstreams that are given by name.
     ///   - sessionClock: The time by which sessions live; the store's.
+    ///   - upstreamTargets: The targets of each upstream of the plan, if identity calls share them; `nil` makes them.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is of no use.
     public init(
         plan: GatewayPlan, sessions: any SessionStore, renewer: any SessionRenewing, ownEndpoints: any OwnEndpoints,
         telemetry: GatewayTelemetry, tracer: (any Tracer)?,
         logger: Logger = Logger(label: "cloakroom") { _ in SwiftLogNoOpLogHandler() },
-        resolver: HostResolver = .system, sessionClock: SessionClock = SessionClock()
+        resolver: HostResolver = .system, sessionClock: SessionClock = SessionClock(),
+        upstreamTargets: [UpstreamTargets]? = nil
     ) throws {
         self.plan = plan
         self.sessions = sessions
@@ -69,9 +72,12 @@ public final class GatewayTables: Sendable {
         let source = plan.sessionSource
         routes = plan.routes.map { RouteEntry($0, plan: plan, source: source) }
         var targets: [UpstreamTarget] = []
-        upstreams = try plan.upstreams.map { upstream in
-            let entry = try UpstreamEntry(
-                upstream, firstTarget: targets.count, metrics: telemetry.metrics, resolver: resolver, logger: logger)
+        let selectors =
+            try upstreamTargets
+            ?? plan.upstreams.map { try UpstreamTargets($0, resolver: resolver, logger: logger) }
+        upstreams = zip(plan.upstreams, selectors).map { upstream, selector in
+            let entry = UpstreamEntry(
+                upstream, selector, firstTarget: targets.count, metrics: telemetry.metrics)
             targets += upstream.targets.map {
                 UpstreamTarget(upstream: upstream.name, address: $0.serverAddress, port: $0.serverPort ?? 0)
             }

@@ -1,4 +1,5 @@
 public import CloakroomCore
+import CloakroomTLS
 
 /// The files that TLS needs, tried as they will be used.
 public enum TLSFiles {
@@ -13,6 +14,9 @@ public enum TLSFiles {
         for upstream in plan.upstreams {
             guard let tls = upstream.tls else { continue }
             do { _ = try UpstreamTLS.context(tls) } catch { mistakes.append("\(error)") }
+        }
+        if plan.tracing.exporter == .otlp, plan.tracing.otlp.caFile != nil {
+            do { _ = try UpstreamTLS.context(plan.tracing.otlp.tls) } catch { mistakes.append("\(error)") }
         }
         return mistakes
     }

@@ -1,11 +1,12 @@
 import CloakroomCore
 import CloakroomTelemetry
-import Logging
 
 /// An upstream made ready for serving. A class for the same reason as ``RouteEntry``.
 final class UpstreamEntry: Sendable {
     let plan: UpstreamPlan
     let targets: [UpstreamTargetEntry]
+    /// Chooses among ``targets``.
+    let selector: UpstreamTargets
     /// Index of its first target in ``GatewayTables/targets``.
     let firstTarget: Int
     /// The line that carries its API token, with its line end; empty if it has none.
@@ -18,16 +19,10 @@ final class UpstreamEntry: Sendable {
     let retries: CounterHandle
     let replays: CounterHandle
 
-    /// - Throws: ``UpstreamTLSError`` if a file for TLS is of no use.
-    init(
-        _ plan: UpstreamPlan, firstTarget: Int, metrics: GatewayMetrics, resolver: HostResolver, logger: Logger
-    ) throws(UpstreamTLSError) {
+    init(_ plan: UpstreamPlan, _ selector: UpstreamTargets, firstTarget: Int, metrics: GatewayMetrics) {
         self.plan = plan
-        let usesTLS = plan.targets.contains { $0.scheme == .https }
-        let tls = usesTLS ? try UpstreamTLS.context(plan.tls) : nil
-        targets = plan.targets.map {
-            UpstreamTargetEntry($0, of: plan, tls: tls, resolver: resolver, logger: logger)
-        }
+        self.selector = selector
+        targets = selector.entries
         self.firstTarget = firstTarget
         apiTokenLine = plan.apiToken.map { Array("\($0.header): ".utf8) + $0.value.bytes + [0x0d, 0x0a] } ?? []
         hosts = plan.targets.map { Array($0.hostField.utf8) }

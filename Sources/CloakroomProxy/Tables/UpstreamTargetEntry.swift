@@ -70,7 +70,7 @@ final class UpstreamTargetEntry: Sendable {
     /// - Parameters:
     ///   - now: Nanoseconds of a clock that never goes backwards.
     ///   - time: The same moment by the wall clock.
-    ///   - backOffEnd: Until when the event loop that tried leaves it alone, by the clock of `now`.
+    ///   - backOffEnd: Until when it is skipped, by the clock of `now`.
     func failed(
         _ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64, time: Timestamp, backOffEnd: UInt64
     ) {

@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomIdentity
 import CloakroomProxy
+import CloakroomTLS
 import CloakroomTelemetry
 import NIOCore
 import NIOPosix
@@ -26,20 +27,24 @@ struct Accounts: Sendable {
         let revocations: TokenRevocations
     }
 
+    /// - Parameter targets: Those of each upstream of the plan, which requests use too.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with the upstream is of no use.
     init(
-        _ plan: GatewayPlan, sessions: SessionStoreSetup, observer: AccountTelemetry, flightClock: SessionClock,
+        _ plan: GatewayPlan, targets: [UpstreamTargets], sessions: SessionStoreSetup, observer: AccountTelemetry,
+        flightClock: SessionClock,
         tracer: (any Tracer)?
     ) throws {
         source = plan.sessionSource
-        guard let source, let upstream = plan.accounts.upstream.map({ plan.upstreams[$0] }) else {
+        guard let source, let index = plan.accounts.upstream else {
             ownEndpoints = NoOwnEndpoints()
             renewer = NoRenewal()
             parts = nil
             return
         }
+        let upstream = plan.upstreams[index]
         let client = UpstreamTokenClient(
-            upstream, timeouts: plan.timeouts, eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            upstream, targets: targets[index], timeouts: plan.timeouts,
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             tls: try UpstreamTLS.configuration(upstream.tls), tracer: tracer,
             onInvalidLifetime: { [name = upstream.name] in observer.audit.tokenLifetimeInvalid(upstream: name) })
         let sessionRenewer = SessionRenewer(

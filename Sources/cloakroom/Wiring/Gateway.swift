@@ -30,14 +30,21 @@ final class Gateway: Sendable {
         let tracer: (any Tracer)?
         let logger: Logger
 
-        func accounts(_ plan: GatewayPlan) throws -> Accounts {
-            try Accounts(plan, sessions: sessions, observer: observer, flightClock: flightClock, tracer: tracer)
+        /// The targets of each upstream, for requests and identity calls together.
+        func targets(_ plan: GatewayPlan) throws -> [UpstreamTargets] {
+            try plan.upstreams.map { try UpstreamTargets($0, logger: logger) }
         }
 
-        func tables(_ plan: GatewayPlan, _ accounts: Accounts) throws -> GatewayTables {
+        func accounts(_ plan: GatewayPlan, _ targets: [UpstreamTargets]) throws -> Accounts {
+            try Accounts(
+                plan, targets: targets, sessions: sessions, observer: observer, flightClock: flightClock,
+                tracer: tracer)
+        }
+
+        func tables(_ plan: GatewayPlan, _ accounts: Accounts, _ targets: [UpstreamTargets]) throws -> GatewayTables {
             try GatewayTables(
                 plan: plan, sessions: sessions.store, renewer: accounts.renewer, ownEndpoints: accounts.ownEndpoints,
-                telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock)
+                telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock, upstreamTargets: targets)
         }
     }
 
@@ -65,13 +72,14 @@ final class Gateway: Sendable {
             tracer: plan.tracing.exporter == .none ? nil : telemetry.tracer, logger: logger)
         self.parts = parts
 
-        let first = try parts.accounts(plan)
+        let targets = try parts.targets(plan)
+        let first = try parts.accounts(plan, targets)
         accounts.add(first)
         let current = CurrentAccounts(first)
         self.current = current
         let tables: GatewayTables
         do {
-            tables = try parts.tables(plan, first)
+            tables = try parts.tables(plan, first, targets)
         } catch {
             await first.discard()
             throw error
@@ -128,10 +136,11 @@ final class Gateway: Sendable {
     /// that needs a restart.
     /// - Throws: What cannot be used, and why; then everything is as before.
     func apply(_ plan: GatewayPlan) async throws {
-        let next = try parts.accounts(plan)
+        let targets = try parts.targets(plan)
+        let next = try parts.accounts(plan, targets)
         let previous = current.accounts
         do {
-            try await server.replace(try parts.tables(plan, next)) { previous.end() }
+            try await server.replace(try parts.tables(plan, next, targets)) { previous.end() }
         } catch {
             await next.discard()
             throw error

@@ -3,6 +3,7 @@ import CloakroomCore
 import CloakroomIdentity
 import CloakroomProxy
 import CloakroomSessions
+import CloakroomTLS
 import CloakroomTelemetry
 import Logging
 import NIOPosix
@@ -68,7 +69,7 @@ struct SessionStoreSetup {
 
     private static func tls(_ plan: SessionPlan) throws -> TLSConfiguration? {
         guard plan.store == .valkey, let tls = plan.valkey.tls else { return nil }
-        return try UpstreamTLS.configuration(tls)
+        return try UpstreamTLS.configuration(tls, protocols: [])
     }
 }
 

@@ -118,6 +118,29 @@ import Testing
         #expect(try tracing(environment: environment).exporter == exporter)
     }
 
+    @Test func theCollectorsAuthorityIsAFileOfOursOrAVariable() throws {
+        let folder = try ConfigFolder(
+            ConfigFolder.good + "tracing: { otlp: { endpoint: \"https://c/v1/traces\", caFile: ca.crt } }\n")
+        try folder.write("-----BEGIN CERTIFICATE-----\n", to: "ca.crt")
+        try folder.write("-----BEGIN CERTIFICATE-----\n", to: "other.crt")
+        #expect(try folder.load().plan.tracing.otlp.caFile == folder.path + "/ca.crt")
+        let variables = [
+            "OTEL_EXPORTER_OTLP_CERTIFICATE": folder.path + "/other.crt",
+            "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE": folder.path + "/ca.crt",
+        ]
+        #expect(try tracing(environment: variables).otlp.caFile == folder.path + "/ca.crt")
+        // Set for all signals of a platform, and of no use to this one: no reason not to start.
+        let all = ["OTEL_EXPORTER_OTLP_CERTIFICATE": folder.path + "/other.crt"]
+        #expect(try tracing(environment: all).otlp.caFile == folder.path + "/other.crt")
+    }
+
+    @Test func anAuthorityForACollectorInTheClearIsAMistake() throws {
+        let folder = try ConfigFolder(ConfigFolder.good + "tracing: { otlp: { caFile: ca.crt } }\n")
+        try folder.write("-----BEGIN CERTIFICATE-----\n", to: "ca.crt")
+        let mistakes = folder.mistakes()
+        #expect(mistakes.contains { $0.contains("the collector is not reached over TLS") }, "\(mistakes)")
+    }
+
     @Test func ourOwnSourcesAreStrongerThanOpenTelemetrysAndPrintConfigSaysWhich() throws {
         let folder = try ConfigFolder(ConfigFolder.good + "tracing: { serviceName: file }\n")
         let environment = ["OTEL_SERVICE_NAME": "platform", "OTEL_TRACES_SAMPLER_ARG": "0.5"]

@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomIdentity
+import CloakroomTLS
 import NIOPosix
 import Tracing
 
@@ -32,12 +33,15 @@ enum Upstreams {
     }
 
     static func withClient<R: Sendable>(
-        _ plan: UpstreamPlan, timeout: Duration = .seconds(10), tracer: (any Tracer)? = nil,
+        _ plan: UpstreamPlan, timeout: Duration = .seconds(10), connectTimeout: Duration = .seconds(5),
+        targets: RecordedTargets? = nil, tracer: (any Tracer)? = nil,
         onInvalidLifetime: (@Sendable () -> Void)? = nil, body: (UpstreamTokenClient) async throws -> R
     ) async throws -> R {
         let client = UpstreamTokenClient(
-            plan, timeouts: TimeoutsPlan(identity: timeout),
-            eventLoopGroup: MultiThreadedEventLoopGroup.singleton, tracer: tracer, onInvalidLifetime: onInvalidLifetime)
+            plan, targets: targets ?? RecordedTargets(plan.targets.count),
+            timeouts: TimeoutsPlan(connect: connectTimeout, identity: timeout),
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton, tls: try UpstreamTLS.configuration(plan.tls),
+            tracer: tracer, onInvalidLifetime: onInvalidLifetime)
         do {
             let result = try await body(client)
             await client.shutdown()

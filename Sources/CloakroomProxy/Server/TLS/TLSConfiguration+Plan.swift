@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTLS
 import NIOSSL
 
 extension TLSConfiguration {
@@ -32,18 +33,5 @@ extension TLSConfiguration {
             }
         // So that a client with several certificates knows which one is meant.
         sendCANameList = true
-    }
-}
-
-extension TLSCipherSuite {
-    fileprivate var cipher: NIOTLSCipher {
-        switch self {
-        case .ecdheECDSAWithAES128GCM: .TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
-        case .ecdheRSAWithAES128GCM: .TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
-        case .ecdheECDSAWithAES256GCM: .TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
-        case .ecdheRSAWithAES256GCM: .TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384
-        case .ecdheECDSAWithChaCha20: .TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
-        case .ecdheRSAWithChaCha20: .TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
-        }
     }
 }

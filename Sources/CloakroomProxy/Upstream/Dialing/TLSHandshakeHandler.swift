@@ -1,6 +1,4 @@
-import CloakroomCore
 import NIOCore
-import NIOSSL
 import NIOTLS
 
 /// Waits until a connection to an upstream is encrypted and its other end is known, and then leaves.
@@ -8,13 +6,9 @@ final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler 
     typealias InboundIn = ByteBuffer
 
     private var done: EventLoopPromise<Void>?
-    private let serverName: String?
 
-    /// - Parameters:
-    ///   - serverName: The host name that the certificate must be for; `nil` leaves it at what NIOSSL verified.
-    ///   - done: Is completed in any case, with a ``TLSHandshakeError`` if there is no connection to use.
-    init(serverName: String?, _ done: EventLoopPromise<Void>) {
-        self.serverName = serverName
+    /// - Parameter done: Is completed in any case, with a ``TLSHandshakeError`` if there is no connection to use.
+    init(_ done: EventLoopPromise<Void>) {
         self.done = done
     }
 
@@ -22,23 +16,8 @@ final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler 
         guard case .handshakeCompleted? = event as? TLSUserEvent else {
             return context.fireUserInboundEventTriggered(event)
         }
-        guard isForServerName(context) else {
-            complete(CertificateNameError())
-            return context.close(promise: nil)
-        }
         complete(nil)
         context.pipeline.syncOperations.removeHandler(self, promise: nil)
-    }
-
-    /// Where a name was asked for, NIOSSL also takes a certificate for the IP address that it is connected to. Whoever
-    /// can lie about the name's address has one of those (RFC 9110 §4.3.4 wants the name, and no common name either).
-    private func isForServerName(_ context: ChannelHandlerContext) -> Bool {
-        guard let serverName else { return true }
-        let tls = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
-        guard let names = tls?.peerCertificate?._subjectAlternativeNames() else { return false }
-        return names.contains {
-            $0.nameType == .dnsName && CertificateName.matches(Array($0.contents), host: serverName)
-        }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -65,9 +44,6 @@ final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler 
         }
     }
 }
-
-/// The certificate is for none of the names that it would have to be for.
-struct CertificateNameError: Error {}
 
 /// The other end of a connection could not prove who it is, or could not agree with us.
 struct TLSHandshakeError: Error, CustomStringConvertible {

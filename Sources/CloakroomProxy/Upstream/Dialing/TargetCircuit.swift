@@ -1,13 +1,8 @@
 import CloakroomCore
 import Synchronization
 
-/// Whether a target can be reached, as all event loops together have found. It is there for operators: which target a
-/// connection goes to is each loop's own ``TargetHealth`` to say.
-///
-/// The outcome that came last counts, whichever loop it came from. A loop that still leaves the target alone after
-/// another one has reached it does so for half a minute at most, and that is no news to anybody.
-///
-/// It is told only when a connection was made or could not be made, never by a request.
+/// Whether a target can be reached, for operators. ``UpstreamTargets`` changes it together with ``TargetHealth``, which
+/// decides on the target of a connection. The last outcome of a connection counts, of a request or an identity call.
 final class TargetCircuit: Sendable {
     /// A connection that could not be made. The error is put into words only when somebody asks.
     private struct Failure {
@@ -28,8 +23,7 @@ final class TargetCircuit: Sendable {
     /// The target could not be reached.
     /// - Parameters:
     ///   - time: When, by the wall clock.
-    ///   - backOffEnd: Until when the loop that found out leaves it alone, in nanoseconds of a clock that never goes
-    ///     backwards.
+    ///   - backOffEnd: Until when it is skipped, in nanoseconds of a monotonic clock.
     func failed(_ kind: UpstreamFailure.Kind, _ error: any Error, at time: Timestamp, backOffEnd: UInt64) {
         failure.withLock { $0 = Failure(time: time, kind: kind, error: error) }
         openUntil.store(max(backOffEnd, 1), ordering: .relaxed)

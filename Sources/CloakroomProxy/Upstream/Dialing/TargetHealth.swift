@@ -1,7 +1,7 @@
 /// Which of an upstream's targets a new connection goes to: they take turns, and one that could not be reached is left
 /// alone for a while.
 ///
-/// Kept by each event loop for itself. Moments and times are in nanoseconds.
+/// One per upstream, in ``UpstreamTargets``. Moments and times are in nanoseconds.
 struct TargetHealth {
     private struct Target {
         var failures = 0
@@ -25,14 +25,17 @@ struct TargetHealth {
     }
 
     /// Chooses a target for a connection.
-    /// - Parameter tried: Those that were tried for this connection already, in vain.
+    /// - Parameters:
+    ///   - tried: Those that were tried for this connection already, in vain.
+    ///   - isFollowUp: Begins with the target whose turn was last, and takes no turn.
     /// - Returns: The next in turn that is in no back-off, else the one whose back-off ends soonest; `nil` once all were
     ///   tried.
-    mutating func choose(now: UInt64, tried: [Int]) -> Int? {
+    mutating func choose(now: UInt64, tried: [Int], isFollowUp: Bool = false) -> Int? {
+        let start = isFollowUp ? next + targets.count - 1 : next
         for offset in targets.indices {
-            let index = (next + offset) % targets.count
+            let index = (start + offset) % targets.count
             guard targets[index].until <= now, !tried.contains(index) else { continue }
-            next = index + 1
+            if !isFollowUp { next = index + 1 }
             return index
         }
         return targets.indices.filter { !tried.contains($0) }.min { targets[$0].until < targets[$1].until }

@@ -1,6 +1,6 @@
+import CloakroomTLS
 import NIOCore
 import NIOPosix
-import NIOSSL
 
 /// Makes connections to targets. One that uses TLS stands only when it is known who is at its other end.
 struct UpstreamDialer {
@@ -43,11 +43,10 @@ struct UpstreamDialer {
     ) -> EventLoopFuture<any Channel> {
         let done = channel.eventLoop.makePromise(of: Void.self)
         do {
-            let handshake = TLSHandshakeHandler(serverName: tls.serverName, done)
+            let handshake = TLSHandshakeHandler(done)
             try channel.pipeline.syncOperations.addHandler(handshake)
-            // Without a name NIOSSL verifies the address that it is connected to.
             try channel.pipeline.syncOperations.addHandler(
-                NIOSSLClientHandler(context: tls.context, serverHostname: tls.serverName), position: .first)
+                try ServerNameVerifier.makeHandler(context: tls.context, host: tls.serverName), position: .first)
         } catch {
             channel.close(promise: nil)
             done.fail(TLSHandshakeError(cause: error))

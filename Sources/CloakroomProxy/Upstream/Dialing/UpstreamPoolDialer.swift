@@ -7,7 +7,6 @@ final class UpstreamPoolDialer {
     private let context: LoopContext
     private let dialer: UpstreamDialer
     private let limit: UInt64
-    private var health: TargetHealth
 
     /// One connection on its way.
     private struct Dial {
@@ -21,7 +20,6 @@ final class UpstreamPoolDialer {
         self.context = context
         dialer = UpstreamDialer(eventLoop: context.eventLoop)
         limit = pool.connectTimeout
-        health = TargetHealth(count: pool.upstream.targets.count)
     }
 
     /// Makes a connection; the pool is told what became of it. Never before this returns, even where the system knows at
@@ -40,7 +38,7 @@ final class UpstreamPoolDialer {
     private func go(on dial: Dial, after failure: UpstreamFailure?) {
         let now = context.now
         var dial = dial
-        guard now < dial.deadline, let index = health.choose(now: now, tried: dial.tried) else {
+        guard now < dial.deadline, let index = pool.upstream.selector.choose(tried: dial.tried, now: now) else {
             pool.dialFailed(
                 failure ?? UpstreamFailure(.connectTimeout), target: dial.tried.last ?? 0, duration: now &- dial.begunAt
             )
@@ -67,15 +65,13 @@ final class UpstreamPoolDialer {
             let connection = UpstreamConnection(channel: channel, pool: pool, context: context, targetIndex: index)
             connection.tenure = pool.newTenure
             try channel.pipeline.syncOperations.addHandler(connection)
-            health.succeeded(index)
-            pool.upstream.targets[index].reached()
+            pool.upstream.selector.targetReached(index)
             pool.dialed(connection)
         } catch {
             let failure = UpstreamFailure(dialing: error)
-            let target = pool.upstream.targets[index]
-            let backOffEnd = health.failed(index, begunAt: since, now: now, random: context.random())
-            target.failed(
-                failure.kind, error, now: now, time: context.timestamp(at: now), backOffEnd: backOffEnd)
+            pool.upstream.selector.failed(
+                index, failure.kind, error, begunAt: since, now: now, time: context.timestamp(at: now),
+                random: context.random())
             go(on: dial, after: failure)
         }
     }

@@ -1,3 +1,4 @@
+import CloakroomTLS
 import NIOCore
 import NIOPosix
 import NIOSSL
@@ -37,7 +38,7 @@ struct ValkeyConnection: Sendable {
                 channel.eventLoop.makeCompletedFuture {
                     if let tls = options.tls {
                         try channel.pipeline.syncOperations.addHandler(
-                            ServerIdentity.handler(tls, name: options.serverName ?? host))
+                            ServerNameVerifier.makeHandler(context: tls, host: options.serverName ?? host))
                     }
                     let closed = channel.eventLoop.makePromise(of: ValkeyLoss.self)
                     let handler = ValkeyConnectionHandler(

@@ -1,3 +1,4 @@
+import CloakroomTLS
 import NIOCore
 import NIOSSL
 
@@ -117,7 +118,9 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        let isTLS = error is NIOSSLError || error is BoringSSLError || error is NIOSSLExtraError
+        let isTLS =
+            error is NIOSSLError || error is BoringSSLError || error is NIOSSLExtraError
+            || error is ServerNameVerifier.Mismatch
         close(isTLS ? .tls("\(error)") : .unreachable)
     }
 

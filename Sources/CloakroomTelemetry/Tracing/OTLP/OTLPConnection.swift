@@ -1,5 +1,7 @@
 import AsyncHTTPClient
 import CloakroomCore
+import CloakroomTLS
+import FoundationEssentials
 import NIOCore
 import NIOHTTP1
 import Tracing
@@ -28,17 +30,32 @@ struct OTLPConnection: Sendable {
     private let plan: OTLPPlan
     private let userAgent: String
 
-    init(_ plan: OTLPPlan, version: String) {
+    /// - Throws: ``UpstreamTLSError`` if the file of trusted certificates is invalid.
+    init(_ plan: OTLPPlan, version: String) throws(UpstreamTLSError) {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         // Spans about exporting spans would never come to an end.
         configuration.tracing.tracer = nil
         configuration.httpVersion = .http1Only
+        configuration.tlsConfiguration = try UpstreamTLS.configuration(plan.tls)
+        if let verifier = Self.verifier(plan.endpoint) {
+            configuration.http1_1ConnectionDebugInitializer = { channel in
+                verifier.rejection(of: channel) ?? channel.eventLoop.makeSucceededVoidFuture()
+            }
+        }
         configuration.timeout.connect = TimeAmount(plan.timeout)
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 1
         configuration.connectionPool.retryConnectionEstablishment = false
         client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         self.plan = plan
         userAgent = "cloakroom/\(version)"
+    }
+
+    /// Verifies the name of an `https` collector; `nil` for clear text and for an IP address.
+    private static func verifier(_ endpoint: String) -> ServerNameVerifier? {
+        let components = URLComponents(string: endpoint)
+        guard components?.scheme?.lowercased() != "http" else { return nil }
+        let host = (components?.host ?? "").filter { $0 != "[" && $0 != "]" }
+        return ServerNameVerifier(host: host.hasSuffix(".") ? String(host.dropLast()) : host)
     }
 
     /// Closes the connection. It must be called once, at the end.

@@ -51,7 +51,17 @@ public final class OTLPSpanExporter: SpanExporter {
     /// Sends batches until the task is cancelled or a graceful shutdown begins; then what waits, within
     /// ``flushBound``. What is left is dropped and counted. To be called once.
     public func run(logger: Logger) async {
-        let connection = OTLPConnection(plan, version: resource.version)
+        let connection: OTLPConnection
+        do {
+            connection = try OTLPConnection(plan, version: resource.version)
+        } catch {
+            // The file is checked before the start; since then it has changed.
+            logger.error("spans cannot be sent", metadata: ["reason": "\(error)"])
+            closeUnsent()
+            // Its end would be that of the process.
+            try? await gracefulShutdown()
+            return
+        }
         let delivery = BatchDelivery(
             connection: connection, backOff: backOff, queue: queue, dropped: dropped, log: ExportLog(logger: logger))
         // In a task that only the flush's bound cancels: a batch that is on its way must arrive.
@@ -66,9 +76,14 @@ public final class OTLPSpanExporter: SpanExporter {
         await work.value
         bound.cancel()
         await connection.shutdown()
-        dropped.increment(by: Int64(queue.take(atMost: .max).count))
+        closeUnsent()
         let lost = dropped.value - droppedBefore
         if lost > 0 { logger.warning("spans were dropped at shutdown", metadata: ["count": "\(lost)"]) }
+    }
+
+    private func closeUnsent() {
+        queue.close()
+        dropped.increment(by: Int64(queue.take(atMost: .max).count))
     }
 
     private func deliverUntilClosed(_ delivery: BatchDelivery) async {

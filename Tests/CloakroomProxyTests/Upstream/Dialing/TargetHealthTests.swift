@@ -12,6 +12,18 @@ struct TargetHealthTests {
         #expect((0..<7).map { _ in health.choose(now: 0, tried: []) } == [0, 1, 2, 0, 1, 2, 0])
     }
 
+    @Test("A follow-up gets the target whose turn was last, takes no turn, and passes over one that failed")
+    func followUp() {
+        var health = TargetHealth(count: 3)
+        for turn in [0, 1, 2, 0] {
+            #expect(health.choose(now: 0, tried: []) == turn)
+            #expect(health.choose(now: 0, tried: [], isFollowUp: true) == turn)
+        }
+        health.failed(0, begunAt: 0, now: 0, random: 0)
+        #expect(health.choose(now: 0, tried: [], isFollowUp: true) == 1)
+        #expect(health.choose(now: 0, tried: [1], isFollowUp: true) == 2)
+    }
+
     @Test("One that failed is passed over until its back-off ends, and then has its turn again")
     func backOff() {
         var health = TargetHealth(count: 2)

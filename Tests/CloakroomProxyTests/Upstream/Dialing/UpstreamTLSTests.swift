@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomProxy
+import CloakroomTLS
 import NIOCore
 import NIOSSL
 import TestSupport

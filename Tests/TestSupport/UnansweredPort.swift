@@ -2,18 +2,18 @@ import NIOCore
 import NIOPosix
 
 /// A port of loopback at which nobody answers.
-struct UnansweredPort {
-    enum Behavior {
+package struct UnansweredPort {
+    package enum Behavior {
         /// Connections are refused.
         case refuses
         /// Nobody takes connections, and the queue for them is full: whoever connects waits.
         case isDeaf
     }
 
-    let port: Int
+    package let port: Int
     private let channels: [any Channel]
 
-    init(_ behavior: Behavior) async throws {
+    package init(_ behavior: Behavior) async throws {
         let group = MultiThreadedEventLoopGroup.singleton
         let server = try await ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 1)
@@ -35,7 +35,7 @@ struct UnansweredPort {
     }
 
     /// Lets go of the port.
-    func release() {
+    package func release() {
         for channel in channels { channel.close(promise: nil) }
     }
 }

@@ -2,16 +2,26 @@ public import CloakroomCore
 import NIOCore
 public import NIOSSL
 
-/// TLS with upstreams: always verified, TLS 1.2 and up, HTTP/1.1 by ALPN (RFC 7301).
+/// The TLS configuration of every connection that the gateway opens: to upstreams, for requests and for sign-ins, to the
+/// session store, and to the trace collector.
+///
+/// Certificates are always verified. TLS 1.2 and later, and for TLS 1.2 only ``CloakroomCore/TLSCipherSuite`` (ECDHE with
+/// AES-GCM or ChaCha20-Poly1305, RFC 9325 §4.2). There is no switch that lowers any of this. ``ServerNameVerifier`` does
+/// the part of the verification that NIOSSL leaves open.
 public enum UpstreamTLS {
-    /// Reads the files of a plan.
-    /// - Parameter plan: `nil` is the system's trust roots and no certificate of our own.
+    /// Reads the files that a section of the configuration names.
+    /// - Parameters:
+    ///   - plan: `nil` is the system's trust roots and no certificate of our own.
+    ///   - protocols: The protocols that are offered by ALPN (RFC 7301); none for protocols without a registered name.
     /// - Throws: ``UpstreamTLSError`` which names the file.
-    public static func configuration(_ plan: UpstreamTLSPlan?) throws(UpstreamTLSError) -> TLSConfiguration {
+    public static func configuration(
+        _ plan: UpstreamTLSPlan?, protocols: [String] = ["http/1.1"]
+    ) throws(UpstreamTLSError) -> TLSConfiguration {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.certificateVerification = .fullVerification
         configuration.minimumTLSVersion = .tlsv12
-        configuration.applicationProtocols = ["http/1.1"]
+        configuration.cipherSuiteValues = TLSCipherSuite.allCases.map(\.cipher)
+        configuration.applicationProtocols = protocols
         // A connection that is closed has nothing more to say: its other end need not be waited for.
         configuration.shutdownTimeout = .seconds(1)
         if let file = plan?.caFile { configuration.trustRoots = .certificates(try certificates(in: file)) }
@@ -29,7 +39,9 @@ public enum UpstreamTLS {
     }
 
     /// Makes what all connections to an upstream share.
-    static func context(_ plan: UpstreamTLSPlan?) throws(UpstreamTLSError) -> NIOSSLContext {
+    /// - Parameter plan: `nil` is the system's trust roots and no certificate of our own.
+    /// - Throws: ``UpstreamTLSError`` which names the files.
+    public static func context(_ plan: UpstreamTLSPlan?) throws(UpstreamTLSError) -> NIOSSLContext {
         let configuration = try configuration(plan)
         do {
             return try NIOSSLContext(configuration: configuration)
@@ -55,4 +67,18 @@ public enum UpstreamTLS {
 public struct UpstreamTLSError: Error, CustomStringConvertible {
     /// Which file, why, and what to do.
     public let description: String
+}
+
+extension TLSCipherSuite {
+    /// The suite as NIOSSL names it.
+    public var cipher: NIOTLSCipher {
+        switch self {
+        case .ecdheECDSAWithAES128GCM: .TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+        case .ecdheRSAWithAES128GCM: .TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
+        case .ecdheECDSAWithAES256GCM: .TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
+        case .ecdheRSAWithAES256GCM: .TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384
+        case .ecdheECDSAWithChaCha20: .TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
+        case .ecdheRSAWithChaCha20: .TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
+        }
+    }
 }

@@ -1,0 +1,75 @@
+public import CloakroomCore
+public import CloakroomTLS
+public import Logging
+import Synchronization
+
+/// The targets of one upstream under one configuration, and which of them can be reached: shared by the requests of all
+/// event loops and by identity calls.
+///
+/// Asked and notified only when a connection is made, so that a request on an established connection takes no lock.
+public final class UpstreamTargets: Sendable {
+    let entries: [UpstreamTargetEntry]
+    private let health: Mutex<TargetHealth>
+
+    /// - Parameters:
+    ///   - resolver: Finds the addresses of targets that are given by name.
+    ///   - logger: Logs why a target cannot be reached, at most once per 10 s and target.
+    /// - Throws: ``UpstreamTLSError`` if a file for TLS is invalid.
+    public init(
+        _ plan: UpstreamPlan, resolver: HostResolver = .system, logger: Logger
+    ) throws(UpstreamTLSError) {
+        let usesTLS = plan.targets.contains { $0.scheme == .https }
+        let tls = usesTLS ? try UpstreamTLS.context(plan.tls) : nil
+        entries = plan.targets.map {
+            UpstreamTargetEntry($0, of: plan, tls: tls, resolver: resolver, logger: logger)
+        }
+        health = Mutex(TargetHealth(count: plan.targets.count))
+    }
+
+    /// Chooses a target for a connection of a request.
+    func choose(tried: [Int], now: UInt64) -> Int? {
+        chooseTarget(isFollowUp: false, tried: tried, now: now)
+    }
+
+    /// No connection to a target could be established.
+    /// - Parameters:
+    ///   - begunAt: When the attempt began.
+    ///   - time: The moment of `now` by the wall clock.
+    ///   - random: Shortens the back-off by up to a quarter.
+    func failed(
+        _ index: Int, _ kind: UpstreamFailure.Kind, _ error: any Error, begunAt: UInt64, now: UInt64, time: Timestamp,
+        random: UInt64
+    ) {
+        // Under the lock, so that circuit and back-off change in the same order.
+        health.withLock { health in
+            let end = health.failed(index, begunAt: begunAt, now: now, random: random)
+            entries[index].failed(kind, error, now: now, time: time, backOffEnd: end)
+        }
+    }
+}
+
+extension UpstreamTargets: TargetSelecting {
+    public func chooseTarget(isFollowUp: Bool, tried: [Int], now: UInt64) -> Int? {
+        health.withLock { $0.choose(now: now, tried: tried, isFollowUp: isFollowUp) }
+    }
+
+    public func targetReached(_ index: Int) {
+        health.withLock { health in
+            health.succeeded(index)
+            entries[index].reached()
+        }
+    }
+
+    public func targetFailed(
+        _ index: Int, _ failure: ConnectFailure, _ error: any Error, begunAt: UInt64, now: UInt64
+    ) {
+        let kind: UpstreamFailure.Kind =
+            switch failure {
+            case .unreachable: .unreachable
+            case .timedOut: .connectTimeout
+            case .tls: .tls
+            }
+        let time = Timestamp(milliseconds: LoopClock().wallNanoseconds(at: now) / 1_000_000)
+        failed(index, kind, error, begunAt: begunAt, now: now, time: time, random: .random(in: .min ... .max))
+    }
+}

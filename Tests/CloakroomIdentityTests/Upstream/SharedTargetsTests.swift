@@ -1,0 +1,97 @@
+import CloakroomCore
+import CloakroomIdentity
+import TestSupport
+import Testing
+
+@Suite("Identity calls and the targets that requests use too", .timeLimit(.minutes(3)))
+struct SharedTargetsTests {
+    private static let tokens = ScriptedUpstream.answer("200 OK", #"{"accessToken":"access","refreshToken":"refresh"}"#)
+    private static let user = ScriptedUpstream.answer("200 OK", "{}")
+    private static let held = SessionTokens(
+        authorization: Secret("Bearer access"), refreshToken: Secret("refresh"), obtainedAt: Upstreams.now)
+
+    @Test("A target that refuses is reported, one that is connected to is reported once, and the user is a follow-up")
+    func reports() async throws {
+        let refusing = try await ScriptedUpstream.refusingPort()
+        try await ScriptedUpstream.run([Self.tokens, Self.user]) { port, _ in
+            let targets = RecordedTargets(2)
+            let plan = Upstreams.plan(port: refusing, others: [port])
+            _ = try await Upstreams.withClient(plan, targets: targets) { client in
+                _ = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: Upstreams.now)
+            }
+            #expect(
+                targets.reports == [.failed(0, .unreachable), .reached(1), .failed(0, .unreachable)])
+            #expect(targets.followUps == [false, false, true, true])
+        }
+    }
+
+    @Test("A target that does not respond costs the connect timeout, is reported, and leaves half of the time")
+    func blackHole() async throws {
+        let deaf = try await UnansweredPort(.isDeaf)
+        defer { deaf.release() }
+        try await ScriptedUpstream.run([Self.tokens]) { port, upstream in
+            for (connect, identity) in [
+                (Duration.milliseconds(300), Duration.seconds(30)), (.seconds(30), .seconds(6)),
+            ] {
+                let targets = RecordedTargets(2)
+                let plan = Upstreams.plan(port: deaf.port, others: [port])
+                _ = try await Upstreams.withClient(
+                    plan, timeout: identity, connectTimeout: connect, targets: targets
+                ) { client in
+                    _ = try await client.renew(Self.held, traceparent: nil, now: Upstreams.now)
+                }
+                #expect(targets.reports == [.failed(0, .timedOut), .reached(1)])
+            }
+            #expect(upstream.requests.count == 2)
+        }
+    }
+
+    @Test("A call whose time ends before that of the connection reports the target too")
+    func callEndsFirst() async throws {
+        let deaf = try await UnansweredPort(.isDeaf)
+        defer { deaf.release() }
+        let targets = RecordedTargets(1)
+        _ = try await Upstreams.withClient(
+            Upstreams.plan(port: deaf.port), timeout: .seconds(30), connectTimeout: .seconds(30), targets: targets
+        ) { client in
+            // Two seconds at most.
+            await #expect(throws: TokenClientError(.timedOut, in: .revoke)) {
+                try await client.revoke(Self.held, traceparent: nil)
+            }
+        }
+        #expect(targets.reports == [.failed(0, .timedOut)])
+    }
+
+    @Test("A target that is connected to and does not answer is slow, and not reported")
+    func slow() async throws {
+        try await ScriptedUpstream.run([.silence]) { port, _ in
+            let targets = RecordedTargets(1)
+            _ = try await Upstreams.withClient(
+                Upstreams.plan(port: port), timeout: .milliseconds(300), targets: targets
+            ) { client in
+                await #expect(throws: TokenClientError(.timedOut, in: .renew)) {
+                    try await client.renew(Self.held, traceparent: nil, now: Upstreams.now)
+                }
+            }
+            #expect(targets.reports == [.reached(0)])
+        }
+    }
+
+    @Test("A refresh that broke off after it was sent goes to no other target")
+    func notSentTwice() async throws {
+        for act in [ScriptedUpstream.Act.close, .reset] {
+            try await ScriptedUpstream.run([act]) { first, one in
+                try await ScriptedUpstream.run([Self.tokens]) { second, other in
+                    let plan = Upstreams.plan(port: first, others: [second])
+                    _ = try await Upstreams.withClient(plan) { client in
+                        await #expect(throws: TokenClientError(.unreachable, in: .renew)) {
+                            try await client.renew(Self.held, traceparent: nil, now: Upstreams.now)
+                        }
+                    }
+                    #expect(one.requests.count == 1)
+                    #expect(other.requests.isEmpty)
+                }
+            }
+        }
+    }
+}
