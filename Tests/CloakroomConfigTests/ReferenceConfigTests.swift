@@ -29,7 +29,7 @@ import Testing
         // All commented keys at once, but for those that exclude each other or need files.
         let excluded = [
             "tls:", "valueFile:", "name: __Host-", "token:", "tokenFile:", "secrets:", "secretsFile:", "passwordFile:",
-            "sentinelPasswordFile:", "headersFile:",
+            "sentinelPasswordFile:", "headersFile:", "caFile:",
         ]
         // What stands below an excluded section is excluded with it.
         var section: Int?

@@ -62,6 +62,7 @@ enum FixedKeys {
         FixedKey("tracing.serviceName") { $0.tracing.serviceName },
         FixedKey("tracing.resourceAttributes") { $0.tracing.resourceAttributes },
         FixedKey("tracing.otlp.endpoint") { $0.tracing.otlp.endpoint },
+        FixedKey("tracing.otlp.caFile") { $0.tracing.otlp.caFile },
         FixedKey("tracing.otlp.headers") { $0.tracing.otlp.headers },
         FixedKey("tracing.otlp.timeout") { $0.tracing.otlp.timeout },
         FixedKey("tracing.otlp.queueLimit") { $0.tracing.otlp.queueLimit },

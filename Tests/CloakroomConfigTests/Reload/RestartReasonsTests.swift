@@ -106,6 +106,7 @@ import Testing
     }
 
     private static let everySection = """
+        tracing: { otlp: { endpoint: "https://collector/v1/traces" } }
         listeners:
           - address: 127.0.0.1:8443
             tls:
