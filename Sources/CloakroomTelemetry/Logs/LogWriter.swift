@@ -35,6 +35,8 @@ public final class LogWriter: Sendable {
         var waiting = Deque<Batch>()
         /// Bytes accepted and not yet written, those in the thread's hands included.
         var pendingBytes = 0
+        /// Batches of traffic among those that wait.
+        var waitingTraffic = 0
         /// Events that were dropped and that no line has reported yet.
         var unreportedEvents = 0
         var isClosing = false
@@ -81,14 +83,15 @@ public final class LogWriter: Sendable {
             let wasIdle = state.waiting.isEmpty
             var evicted = 0
             if state.pendingBytes + bytes.count > room {
-                // All at once: there are none left to look for when the next event comes.
-                if kind == .event { evicted = state.evictTraffic() }
+                // All at once, so that the next events need not search.
+                if kind == .event, state.waitingTraffic > 0 { evicted = state.evictTraffic() }
                 guard state.pendingBytes + bytes.count <= room else {
                     if kind == .event { state.unreportedEvents += lines }
                     return (false, false, evicted)
                 }
             }
             state.waiting.append(Batch(bytes: bytes, lines: lines, kind: kind))
+            if kind == .traffic { state.waitingTraffic += 1 }
             state.pendingBytes += bytes.count
             return (true, wasIdle, evicted)
         }
@@ -168,6 +171,7 @@ public final class LogWriter: Sendable {
             while let batch = state.waiting.first, batches.isEmpty || size + batch.bytes.count <= Self.pieceSize {
                 size += batch.bytes.count
                 batches.append(state.waiting.removeFirst())
+                if batch.kind == .traffic { state.waitingTraffic -= 1 }
             }
             return batches
         }
@@ -189,6 +193,7 @@ extension LogWriter.State {
             return true
         }
         pendingBytes -= bytes
+        waitingTraffic = 0
         return lines
     }
 }
