@@ -1,6 +1,7 @@
 import NIOCore
 
-/// Reads the chunked transfer coding, strictly (RFC 9112 §7.1). Extensions are checked and left out.
+/// Reads the chunked transfer coding, strictly (RFC 9112 §7.1). Extensions are checked and left out; white space around
+/// their parts, which the grammar calls bad, is refused.
 struct ChunkDecoder: Sendable {
     /// What the next step gave.
     enum Step {
@@ -14,7 +15,7 @@ struct ChunkDecoder: Sendable {
         /// In a chunk's size; so many digits have been read.
         case size(value: UInt64, digits: Int)
         /// Behind the size, before the end of the line.
-        case extensions(size: UInt64)
+        case extensions(size: UInt64, ChunkExtensionScan)
         /// The line feed behind a size line is due.
         case sizeLineFeed(size: UInt64)
         case data(remaining: UInt64)
@@ -74,20 +75,20 @@ struct ChunkDecoder: Sendable {
             } else if byte == Byte.cr {
                 state = .sizeLineFeed(size: value)
             } else if byte == Byte.semicolon {
-                state = .extensions(size: value)
+                state = .extensions(size: value, .nameStart)
                 try countExtensionByte()
             } else {
                 throw byte == Byte.lf ? .lineEnd : .chunkSize
             }
-        case .extensions(let size):
+        case .extensions(let size, let scan):
+            guard byte != Byte.lf else { throw .lineEnd }
             if byte == Byte.cr {
+                guard scan.mayEnd else { throw .chunkExtension }
                 state = .sizeLineFeed(size: size)
-            } else if byte == Byte.lf {
-                throw .lineEnd
-            } else if Byte.isFieldText(byte) {
-                try countExtensionByte()
             } else {
-                throw .chunkExtension
+                guard let next = scan.next(byte) else { throw .chunkExtension }
+                state = .extensions(size: size, next)
+                try countExtensionByte()
             }
         case .sizeLineFeed(let size):
             guard byte == Byte.lf else { throw .lineEnd }

@@ -16,6 +16,11 @@ public struct HeadParser: Sendable {
     private var progress = Progress.startLine
     /// Offset of the line that is read next, from the reader index.
     private var lineStart = 0
+    /// Offset of the byte that is read next in a line that is not complete; 0 if none of it has been read. A line that
+    /// comes byte by byte costs no more than one that comes at once.
+    private var scanned = 0
+    /// Offset of the colon of such a line; 0 if it has not been found.
+    private var colon = 0
     /// How many bytes the empty lines before the request line took.
     private var skipped = 0
 
@@ -57,6 +62,8 @@ public struct HeadParser: Sendable {
         if let slice = buffer.readSlice(length: count) { bytes = slice }
         progress = .startLine
         lineStart = 0
+        scanned = 0
+        colon = 0
         skipped = 0
     }
 
@@ -95,10 +102,12 @@ extension HeadParser {
         head.method = ByteRange(start: 0, count: index)
         index += 1
         let targetStart = index
+        index = max(index, scanned)
         while index < end, bytes[index] > Byte.space, bytes[index] != Byte.delete {
             index += 1
             if index - targetStart > limits.target { throw .targetTooLong }
         }
+        scanned = index
         guard index < end else { return try incomplete(bytes) }
         guard index > targetStart, bytes[index] == Byte.space else { throw .requestLine }
         head.target = ByteRange(start: targetStart, count: index - targetStart)
@@ -110,6 +119,7 @@ extension HeadParser {
         guard try hasLineEnd(bytes, at: index, to: end, or: .requestLine) else { return try incomplete(bytes) }
         head.minorVersion = version
         lineStart = index + 2
+        scanned = 0
         return true
     }
 
@@ -136,7 +146,9 @@ extension HeadParser {
         if bytes[index] == Byte.space {
             index += 1
             reasonStart = index
+            index = max(index, scanned)
             while index < end, Byte.isFieldText(bytes[index]) { index += 1 }
+            scanned = index
             guard index < end else { return try incomplete(bytes) }
         }
         guard try hasLineEnd(bytes, at: index, to: end, or: .statusLine) else { return try incomplete(bytes) }
@@ -144,6 +156,7 @@ extension HeadParser {
         head.reason = ByteRange(start: reasonStart, count: index - reasonStart)
         head.minorVersion = version
         lineStart = index + 2
+        scanned = 0
         return true
     }
 
@@ -202,23 +215,30 @@ extension HeadParser {
         _ bytes: Span<UInt8>, into fields: inout [FieldIndex]
     ) throws(WireError) -> Int? {
         let end = min(bytes.count, limits.head)
+        // A line that was not complete goes on where reading it stopped.
+        var index = max(lineStart, scanned)
+        var nameEnd = colon
         while true {
-            var index = lineStart
             guard index < end else { break }
-            if bytes[index] == Byte.cr {
-                guard index + 1 < end else { break }
-                guard bytes[index + 1] == Byte.lf else { throw .lineEnd }
-                return index + 2
+            if nameEnd == 0 {
+                if index == lineStart, bytes[index] == Byte.cr {
+                    guard index + 1 < end else { break }
+                    guard bytes[index + 1] == Byte.lf else { throw .lineEnd }
+                    return index + 2
+                }
+                while index < end, Byte.isToken(bytes[index]) { index += 1 }
+                guard index < end else { break }
+                guard bytes[index] == Byte.colon, index > lineStart else {
+                    throw refusal(of: bytes[index], at: index - lineStart)
+                }
+                nameEnd = index
+                index += 1
             }
-            while index < end, Byte.isToken(bytes[index]) { index += 1 }
-            guard index < end else { break }
-            let nameCount = index - lineStart
-            guard bytes[index] == Byte.colon, nameCount > 0 else { throw refusal(of: bytes[index], at: nameCount) }
-            index += 1
-            while index < end, Byte.isBlank(bytes[index]) { index += 1 }
-            let valueStart = index
+            let nameCount = nameEnd - lineStart
             index = Byte.endOfFieldText(bytes, from: index, to: end)
             guard index < end else { break }
+            var valueStart = nameEnd + 1
+            while valueStart < index, Byte.isBlank(bytes[valueStart]) { valueStart += 1 }
             guard bytes[index] == Byte.cr else { throw bytes[index] == Byte.lf ? .lineEnd : .fieldValue }
             guard index + 1 < end else { break }
             guard bytes[index + 1] == Byte.lf else { throw .lineEnd }
@@ -231,7 +251,11 @@ extension HeadParser {
                     valueCount: valueEnd - valueStart,
                     name: names.field(bytes, from: lineStart, count: nameCount)))
             lineStart = index + 2
+            index = lineStart
+            nameEnd = 0
         }
+        scanned = index
+        colon = nameEnd
         _ = try incomplete(bytes)
         return nil
     }

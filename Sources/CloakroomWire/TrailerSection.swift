@@ -63,6 +63,10 @@ public struct TrailerSection: Sendable, Equatable {
 struct TrailerScan: Sendable {
     /// Offset of the line that is read next.
     private(set) var lineStart: UInt16 = 0
+    /// Offset of the byte that is read next in a line that is not complete; 0 if none of it has been read.
+    private var scanned: UInt16 = 0
+    /// Offset of the colon of such a line; 0 if it has not been found.
+    private var colon: UInt16 = 0
     /// How many fields have been read.
     private(set) var fieldCount: UInt8 = 0
 
@@ -81,25 +85,33 @@ struct TrailerScan: Sendable {
                 guard bytes[start + 1] == Byte.lf else { throw .lineEnd }
                 return start
             }
-            guard let next = try Self.lineEnd(bytes, from: start, to: end) else { break }
+            guard let next = try lineEnd(bytes, to: end) else { break }
             guard count < TrailerSection.fieldLimit else { throw .trailer }
             fieldCount += 1
             lineStart = UInt16(next)
+            scanned = 0
+            colon = 0
         }
         if bytes.count >= TrailerSection.byteLimit { throw .trailer }
         return nil
     }
 
-    /// Reads one field line.
-    /// - Returns: Where the next one begins; `nil` if there are not enough bytes yet.
-    private static func lineEnd(_ bytes: Span<UInt8>, from start: Int, to end: Int) throws(WireError) -> Int? {
-        var index = start
-        while index < end, Byte.isToken(bytes[index]) { index += 1 }
-        guard index < end else { return nil }
-        guard index > start, bytes[index] == Byte.colon else {
-            throw bytes[index] == Byte.lf ? .lineEnd : .trailer
+    /// Reads the field line that is next, from where reading it stopped.
+    /// - Returns: Where the one behind it begins; `nil` if there are not enough bytes yet.
+    private mutating func lineEnd(_ bytes: Span<UInt8>, to end: Int) throws(WireError) -> Int? {
+        let start = Int(lineStart)
+        var index = max(start, Int(scanned))
+        defer { scanned = UInt16(index) }
+        if colon == 0 {
+            while index < end, Byte.isToken(bytes[index]) { index += 1 }
+            guard index < end else { return nil }
+            guard index > start, bytes[index] == Byte.colon else {
+                throw bytes[index] == Byte.lf ? .lineEnd : .trailer
+            }
+            colon = UInt16(index)
+            index += 1
         }
-        index = Byte.endOfFieldText(bytes, from: index + 1, to: end)
+        index = Byte.endOfFieldText(bytes, from: index, to: end)
         guard index < end else { return nil }
         guard bytes[index] == Byte.cr else { throw bytes[index] == Byte.lf ? .lineEnd : .trailer }
         guard index + 1 < end else { return nil }

@@ -22,6 +22,8 @@ public enum WireError: Error, Sendable, Hashable, CaseIterable {
     case targetTooLong
     /// No `Host`, several, or an invalid one in HTTP/1.1 (RFC 9112 §3.2).
     case host
+    /// More options in `Connection` than allowed (RFC 9110 §7.6.1).
+    case connectionOptions
     /// `Content-Length` that is no plain decimal, or stands twice (RFC 9112 §6.3).
     case contentLength
     /// Both `Content-Length` and `Transfer-Encoding` (RFC 9112 §6.1).
@@ -32,7 +34,7 @@ public enum WireError: Error, Sendable, Hashable, CaseIterable {
     case unknownCoding
     /// A chunk size that is none, or too large (RFC 9112 §7.1).
     case chunkSize
-    /// A chunk extension that is too long or holds control characters (RFC 9112 §7.1.1).
+    /// A chunk extension that is too long, has no name, or is neither a token nor a quoted string (RFC 9112 §7.1.1).
     case chunkExtension
     /// A chunk that does not end where it says (RFC 9112 §7.1).
     case chunkEnd

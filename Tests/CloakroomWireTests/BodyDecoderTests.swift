@@ -51,7 +51,7 @@ struct BodyDecoderTests {
         let line = "1;" + String(repeating: "a", count: 1_023) + "\r\nx\r\n"
         let lines = String(repeating: line, count: 4)
         #expect(read(lines + "0\r\n\r\n") == nil)
-        #expect(read(lines + "0;\r\n\r\n") == .chunkExtension)
+        #expect(read(lines + "0;a\r\n\r\n") == .chunkExtension)
         #expect(read("1;" + String(repeating: "a", count: 4_096) + "\r\n") == .chunkExtension)
     }
 

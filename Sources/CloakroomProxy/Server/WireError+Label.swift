@@ -15,6 +15,7 @@ extension WireError {
         case .tooManyFields: "too_many_fields"
         case .targetTooLong: "target_too_long"
         case .host: "host"
+        case .connectionOptions: "connection_options"
         case .contentLength: "content_length"
         case .lengthAndCoding: "length_and_coding"
         case .transferCoding: "transfer_coding"

@@ -37,6 +37,9 @@ struct MalformedChunkTests {
         Case("1\r\na\n0\r\n\r\n", "RFC 9112 §2.2: a bare line feed behind the chunk"),
         Case("1\r\na0\r\n\r\n", "RFC 9112 §7.1: nothing behind the chunk"),
         Case("1\r\nab\r\n0\r\n\r\n", "RFC 9112 §7.1: more than the size says"),
+        Case("1;\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1.1: a bare semicolon"),
+        Case("1;a b\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1.1: a name that is no token"),
+        Case("1;a=\"b\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1.1: a quoted string that does not end"),
         Case("1;a=\nb\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1.1: a line feed in an extension"),
         Case("1;a=\0\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1.1: a control in an extension"),
         Case("1;\(String(repeating: "a", count: 5_000))\r\na\r\n0\r\n\r\n", "RFC 9112 §7.1.1: an overlong extension"),
@@ -80,7 +83,7 @@ struct MalformedChunkTests {
     func accepted() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
-            let body = "0000000000000003\r\nabc\r\n0A;x;y=\"z;\"\r\n0123456789\r\n1;\r\n!\r\n0000;last\r\n\r\n"
+            let body = "0000000000000003\r\nabc\r\n0A;x;y=\"z;\"\r\n0123456789\r\n1;a=b\r\n!\r\n0000;last\r\n\r\n"
             #expect(try await client.exchange(Self.head + body).text == "ok")
             let parts = gateway.upstream.requests[0].text.components(separatedBy: "\r\n")
             #expect(parts.enumerated().filter { $0.offset % 2 == 1 }.map(\.element).joined() == "abc0123456789!")

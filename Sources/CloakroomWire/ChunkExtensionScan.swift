@@ -1,0 +1,44 @@
+/// Where in the extensions of a chunk a reader is: `*( ";" token [ "=" ( token / quoted-string ) ] )` (RFC 9112 §7.1.1).
+enum ChunkExtensionScan: Sendable {
+    /// A name has to begin.
+    case nameStart
+    case name
+    /// A value has to begin.
+    case valueStart
+    case value
+    /// Within a quoted string.
+    case quoted
+    /// Behind a backslash in a quoted string.
+    case escaped
+    /// Behind the end of a quoted string.
+    case quotedEnd
+
+    /// Whether the line may end here.
+    var mayEnd: Bool {
+        switch self {
+        case .name, .value, .quotedEnd: true
+        case .nameStart, .valueStart, .quoted, .escaped: false
+        }
+    }
+
+    /// Takes one more byte, which is no line end.
+    /// - Returns: `nil` if it may not stand there.
+    func next(_ byte: UInt8) -> ChunkExtensionScan? {
+        switch self {
+        case .nameStart: return Byte.isToken(byte) ? .name : nil
+        case .name:
+            if byte == UInt8(ascii: "=") { return .valueStart }
+            return byte == Byte.semicolon ? .nameStart : Byte.isToken(byte) ? .name : nil
+        case .valueStart:
+            return byte == UInt8(ascii: "\"") ? .quoted : Byte.isToken(byte) ? .value : nil
+        case .value:
+            return byte == Byte.semicolon ? .nameStart : Byte.isToken(byte) ? .value : nil
+        case .quoted:
+            if byte == UInt8(ascii: "\"") { return .quotedEnd }
+            if byte == UInt8(ascii: "\\") { return .escaped }
+            return Byte.isFieldText(byte) ? .quoted : nil
+        case .escaped: return Byte.isFieldText(byte) ? .quoted : nil
+        case .quotedEnd: return byte == Byte.semicolon ? .nameStart : nil
+        }
+    }
+}
