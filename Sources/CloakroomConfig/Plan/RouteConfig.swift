@@ -14,6 +14,8 @@ import CloakroomCore
 /// - `bodyIdleTimeout`: 1ms to 1d; default `timeouts.bodyIdle`.
 /// - `websocket`: whether the connection may become a WebSocket; needs `GET`. Default `false`.
 /// - `accessLogRatio`: the share of its requests that gets a line in the access log, 0 to 1; default 1.
+/// - `passFields`: names of request fields that are passed on although they are removed otherwise, because they name
+///   another method, path, address or user, such as `X-HTTP-Method-Override`; default none.
 struct RouteConfig {
     private enum Kind: String, CaseIterable {
         case apiToken, bearer
@@ -32,6 +34,7 @@ struct RouteConfig {
     private let bodyIdleTimeout: Duration?
     private let allowsWebSocket: Bool
     private let accessLogRatio: Double
+    let passFields: [String]
 
     init(from scope: ConfigScope, upstreams: UpstreamsConfig) {
         self.scope = scope
@@ -48,6 +51,7 @@ struct RouteConfig {
         bodyIdleTimeout = scope.optional("bodyIdleTimeout", as: .wait)
         allowsWebSocket = scope.value("websocket", as: .flag, default: false)
         accessLogRatio = scope.value("accessLogRatio", as: .fraction(0...1), default: 1)
+        passFields = scope.list("passFields", as: .claimField) ?? []
         if allowsWebSocket, let methods, !methods.contains("GET") {
             scope.complain(Mistake("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
         }
@@ -66,7 +70,7 @@ struct RouteConfig {
             name: name ?? "", methods: methods, pattern: pattern, upstream: upstream ?? 0,
             requiresAuthorization: requiresAuthorization ?? true, inject: inject, messages: messages,
             bodyLimit: bodyLimit, responseHeadTimeout: responseHeadTimeout, bodyIdleTimeout: bodyIdleTimeout,
-            allowsWebSocket: allowsWebSocket, accessLogRatio: accessLogRatio)
+            allowsWebSocket: allowsWebSocket, accessLogRatio: accessLogRatio, passFields: passFields)
     }
 
     private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsConfig) -> Int? {

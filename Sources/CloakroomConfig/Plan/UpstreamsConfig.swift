@@ -7,6 +7,8 @@ struct UpstreamsConfig {
     let scopes: [ConfigScope]
 
     var names: [String] { plans.map(\.name) }
+    /// The names of the fields that carry API tokens.
+    var tokenHeaders: [String] { plans.compactMap { $0.apiToken?.header } }
 
     init(from root: ConfigScope) {
         let named = root.named("upstreams")

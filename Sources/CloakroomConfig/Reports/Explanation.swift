@@ -80,7 +80,7 @@ struct Explanation {
                 "authorization",
                 route.requiresAuthorization ? "required; without a session 401 \"\(refusal)\"" : "not required"
             ),
-            ("strips", stripped.joined(separator: ", ")),
+            ("strips", stripped(by: route).joined(separator: ", ")),
             ("injects", injected(by: route, upstream).joined(separator: ", ")),
             ("upstream", "\(upstream.name) at \(targets)"),
             ("sends", "\(method) \(path)\(query)"),
@@ -88,12 +88,17 @@ struct Explanation {
         ]
     }
 
-    /// What never gets through from a client, whatever the route.
-    private var stripped: [String] {
+    /// What does not get through from a client.
+    private func stripped(by route: Route) -> [String] {
         let tokens = Set(plan.upstreams.compactMap(\.apiToken?.header)).sorted()
         let forwarded = "Forwarded and X-Forwarded-*"
         return ["hop-by-hop fields", "Authorization"] + tokens + ["cookie \(plan.session.cookie.name)"]
-            + [plan.trustedPeers.isEmpty ? forwarded : forwarded + " unless from a trusted peer"]
+            + [plan.trustedPeers.isEmpty ? forwarded : forwarded + " unless from a trusted peer", claims(route)]
+    }
+
+    private func claims(_ route: Route) -> String {
+        let exceptions = route.passFields.isEmpty ? "" : " except \(route.passFields.joined(separator: " and "))"
+        return "fields that name another method, path, address or user\(exceptions)"
     }
 
     private func injected(by route: Route, _ upstream: UpstreamPlan) -> [String] {

@@ -8,6 +8,7 @@ enum RouteRules {
         WideRouteRules.check(routes, accounts: accounts.plan, upstreams: upstreams)
         for route in routes {
             checkAPIToken(route, upstreams: upstreams)
+            checkPassed(route, upstreams: upstreams)
             if accounts.isClear { checkSession(route, accounts: accounts.plan, upstreams: upstreams) }
         }
     }
@@ -42,6 +43,14 @@ enum RouteRules {
                 "upstream \(Printable.quoted(name)) has no apiToken",
                 "add upstreams.\(name).apiToken, or do not inject it"),
             at: "inject")
+    }
+
+    /// What the gateway sets is never a client's to say.
+    private static func checkPassed(_ route: RouteConfig, upstreams: UpstreamsConfig) {
+        let headers = upstreams.tokenHeaders.map { $0.lowercased() }
+        for name in route.passFields where headers.contains(name.lowercased()) {
+            route.scope.complain(Mistake("\(name) is the field of an API token", "leave it out"), at: "passFields")
+        }
     }
 
     /// A session's token goes only where it came from.

@@ -57,6 +57,22 @@ extension ValueFormat where Value == String {
             return text
         }, render: { $0 })
 
+    /// A request field that is removed unless a route lists it.
+    static let claimField = ValueFormat(
+        "name of a request field that is removed otherwise",
+        parse: { text throws(Mistake) in
+            let name = try ValueFormat<String>.token.parse(text)
+            guard name.lowercased() != "x-client-cert-subject" else {
+                throw Mistake("\(name) is set by the gateway", "leave it out")
+            }
+            guard ClaimFields.contains(name) else {
+                throw Mistake(
+                    "\(name) is not one of the fields that a route can let through",
+                    "leave it out, or write one such as X-HTTP-Method-Override")
+            }
+            return name
+        }, render: { $0 })
+
     /// The path of a call to an upstream, without a query.
     static let path = ValueFormat(
         "path without a query",

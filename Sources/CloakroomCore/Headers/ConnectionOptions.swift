@@ -9,8 +9,16 @@ public struct ConnectionOptions: Sendable, Equatable {
     public var hasKeepAlive = false
     /// `upgrade` is among them.
     public var hasUpgrade = false
+    /// How many there are.
+    public var count = 0
     /// Some field is named besides those that end here in any case.
     public var namesFields = false
+
+    /// The most options of a message: no use of the field needs more, and each one is looked for among all fields.
+    public static let limit = 32
+
+    /// Whether there are more options than ``limit``: the message is malformed.
+    public var isOverLimit: Bool { count > Self.limit }
 
     /// Options of a message that names none.
     public init() {}

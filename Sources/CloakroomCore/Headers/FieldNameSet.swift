@@ -1,43 +1,70 @@
 import CloakroomWire
 
-/// Field names that a client must not send past us, whatever their spelling.
+/// Field names that must not pass, whatever their spelling.
 ///
 /// Upstreams that turn names into variables read `X_API_TOKEN`, `X.Api.Token` and `x-api-token` as one; so do we: case is
 /// folded, and every character that is no letter or digit counts as a hyphen.
 struct FieldNameSet: Sendable {
     private let names: [[UInt8]]
-    /// Bit n says that a name of n bytes is in the set; 63 stands for all longer ones.
-    private let lengths: UInt64
-    /// Names that begin with this are in the set too; empty for none.
-    private let prefix: [UInt8]
+    private let prefixes: [[UInt8]]
+    /// By the low five bits of a name's first byte: bit n says that a name of n bytes with such a first byte is in the
+    /// set; 63 stands for all longer ones.
+    private let lengths: InlineArray<32, UInt64>
+    /// Bit n says that a prefix begins with a byte whose low five bits are n.
+    private let prefixStarts: UInt32
 
-    init(_ names: [String], prefix: String = "") {
+    /// - Parameter prefixes: Names that begin with one of these are in the set too.
+    init(_ names: [String], prefixes: [String] = []) {
         self.names = Set(names.map { $0.utf8.map(Self.fold) }).sorted { $0.lexicographicallyPrecedes($1) }
-        self.lengths = self.names.reduce(0) { $0 | 1 << UInt64(min($1.count, 63)) }
-        self.prefix = prefix.utf8.map(Self.fold)
+        self.prefixes = prefixes.map { $0.utf8.map(Self.fold) }
+        var lengths = InlineArray<32, UInt64>(repeating: 0)
+        for name in self.names {
+            for start in Self.starts(of: name) { lengths[start] |= 1 << UInt64(min(name.count, 63)) }
+        }
+        self.lengths = lengths
+        prefixStarts = self.prefixes.flatMap(Self.starts).reduce(0) { $0 | 1 << UInt32($1) }
+    }
+
+    /// The low five bits that the first byte of a spelling may have: a letter's are the same in both cases, and what is
+    /// folded to a hyphen may have any.
+    private static func starts(of name: [UInt8]) -> [Int] {
+        guard let first = name.first else { return [] }
+        return first == UInt8(ascii: "-") ? Array(0..<32) : [Int(first & 0x1f)]
     }
 
     /// Whether a name folds to one of the set.
     @inline(__always)
     func contains(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
-        if lengths >> UInt64(min(name.count, 63)) & 1 != 0, search(bytes, name) { return true }
-        return !prefix.isEmpty && hasPrefix(bytes, name)
+        guard !name.isEmpty else { return false }
+        let start = Int(bytes[name.start] & 0x1f)
+        if lengths[start] >> UInt64(min(name.count, 63)) & 1 != 0, search(bytes, name) { return true }
+        return prefixStarts >> UInt32(start) & 1 != 0 && searchPrefixes(bytes, name)
     }
 
-    private func hasPrefix(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
-        guard name.count >= prefix.count else { return false }
-        var index = 0
-        while index < prefix.count, Self.fold(bytes[name.start + index]) == prefix[index] { index += 1 }
-        return index == prefix.count
+    /// The same for a name that is at hand as text.
+    func contains(_ name: String) -> Bool {
+        let bytes = Array(name.utf8)
+        return contains(bytes.span, ByteRange(start: 0, count: bytes.count))
+    }
+
+    private func searchPrefixes(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
+        for prefix in prefixes where prefix.count <= name.count {
+            if Self.begins(bytes, name, with: prefix) { return true }
+        }
+        return false
     }
 
     private func search(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
         for candidate in names where candidate.count == name.count {
-            var index = 0
-            while index < name.count, Self.fold(bytes[name.start + index]) == candidate[index] { index += 1 }
-            if index == name.count { return true }
+            if Self.begins(bytes, name, with: candidate) { return true }
         }
         return false
+    }
+
+    private static func begins(_ bytes: Span<UInt8>, _ name: ByteRange, with text: [UInt8]) -> Bool {
+        var index = 0
+        while index < text.count, fold(bytes[name.start + index]) == text[index] { index += 1 }
+        return index == text.count
     }
 
     private static func fold(_ byte: UInt8) -> UInt8 {

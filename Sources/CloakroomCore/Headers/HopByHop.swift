@@ -37,13 +37,14 @@ enum HopByHop {
         }
         // Version 1.0 knows no upgrade (RFC 9110 §7.8).
         if upgrades != 1 || minorVersion == 0 || !marks.connection.hasUpgrade { marks.upgradesToWebSocket = false }
-        if marks.connection.namesFields { markNamed(&fields, bytes) }
+        if marks.connection.namesFields, !marks.connection.isOverLimit { markNamed(&fields, bytes) }
         return marks
     }
 
     static func read(_ value: ByteRange, _ bytes: Span<UInt8>, into options: inout ConnectionOptions) {
         var tokens = ListTokens(value)
         while let token = tokens.next(bytes) {
+            options.count += 1
             if Ascii.equals(bytes, token, "close") {
                 options.hasClose = true
             } else if Ascii.equals(bytes, token, "keep-alive") {
@@ -56,16 +57,45 @@ enum HopByHop {
         }
     }
 
+    /// Compares hashes in place of names: otherwise the cost would be that of all names times that of all options. Where
+    /// two hashes are equal by chance, once in 2^64, a field of the sender's own is lost.
     private static func markNamed(_ fields: inout [FieldIndex], _ bytes: Span<UInt8>) {
+        var options = InlineArray<32, UInt64>(repeating: 0)
+        var count = 0
+        for index in fields.indices where fields[index].name == .connection {
+            var tokens = ListTokens(fields[index].valueRange)
+            while let token = tokens.next(bytes), count < ConnectionOptions.limit {
+                options[count] = hash(bytes, token)
+                count += 1
+            }
+        }
+        for index in fields.indices where canBeNamed(fields[index].name) {
+            let hash = hash(bytes, fields[index].nameRange)
+            for option in 0..<count where options[option] == hash { fields[index].isDropped = true }
+        }
+    }
+
+    /// Whether `Connection` names a field.
+    static func isNamed(_ name: ByteRange, _ fields: [FieldIndex], _ bytes: Span<UInt8>) -> Bool {
         for index in fields.indices where fields[index].name == .connection {
             var tokens = ListTokens(fields[index].valueRange)
             while let token = tokens.next(bytes) {
-                for other in fields.indices
-                where canBeNamed(fields[other].name) && Ascii.equals(bytes, token, fields[other].nameRange) {
-                    fields[other].isDropped = true
-                }
+                if Ascii.equals(bytes, token, name) { return true }
             }
         }
+        return false
+    }
+
+    /// Different in each process, so that no client can choose names whose hashes are equal.
+    private static let hashSeed = UInt64.random(in: .min ... .max)
+
+    private static func hash(_ bytes: Span<UInt8>, _ range: ByteRange) -> UInt64 {
+        var hash = hashSeed
+        for index in range.start..<range.end {
+            hash = (hash ^ UInt64(Ascii.lower(bytes[index]))) &* 0x0000_0100_0000_01b3
+            hash ^= hash >> 29
+        }
+        return hash
     }
 
     /// Without `Content-Length`, the body behind the head would be taken for the next message. Without the two others, a

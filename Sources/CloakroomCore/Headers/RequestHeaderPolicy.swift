@@ -66,10 +66,11 @@ public final class RequestHeaderPolicy: Sendable {
         // Other spellings of what frames a message, and what CGI would read as the name of a proxy to use.
         let others = ours + ["Content-Length", "Transfer-Encoding", "Proxy"]
         stripped = FieldNameSet(ours)
-        strippedFromAll = FieldNameSet(others)
+        strippedFromAll = FieldNameSet(others + ClaimFields.names, prefixes: ClaimFields.prefixes)
         strippedFromStrangers = FieldNameSet(
-            others + ["Forwarded", "Via", "X-Real-IP", "X-Request-Id", "Traceparent", "Tracestate"],
-            prefix: "X-Forwarded-")
+            others + ClaimFields.names
+                + ["Forwarded", "Via", "X-Real-IP", "X-Request-Id", "Traceparent", "Tracestate"],
+            prefixes: ["X-Forwarded-"] + ClaimFields.prefixes)
         self.cookie = cookie
     }
 
@@ -142,5 +143,18 @@ public final class RequestHeaderPolicy: Sendable {
         }
         marks.requestID = requestID.range
         return marks
+    }
+    /// Lets fields that a route lists go on after all. Not what the gateway sets itself, and not what `Connection` names.
+    /// - Parameter names: In lower case; only these spellings go on.
+    public func passOn(_ names: [[UInt8]], in head: inout RequestHead) {
+        let buffer = head.bytes
+        let bytes = buffer.readableBytesUInt8Span
+        for index in head.fields.indices where head.fields[index].isDropped && head.fields[index].name == .other {
+            let name = head.fields[index].nameRange
+            guard names.contains(where: { Ascii.equals(bytes, name, $0) }), !stripped.contains(bytes, name),
+                !HopByHop.isNamed(name, head.fields, bytes)
+            else { continue }
+            head.fields[index].isDropped = false
+        }
     }
 }

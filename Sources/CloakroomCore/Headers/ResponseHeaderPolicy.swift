@@ -7,7 +7,11 @@ public final class ResponseHeaderPolicy: Sendable {
     /// What other origins may read is said here, so the upstream's word on it ends.
     private let dropsAccessControl: Bool
 
+    /// What no field may be named: what the gateway injects into requests.
+    private let injected: FieldNameSet
+
     private static let allowCredentials: StaticString = "access-control-allow-credentials"
+    private static let clearSiteData: StaticString = "clear-site-data"
 
     /// What marking a response's fields told about it.
     public struct Marks: Sendable, Equatable {
@@ -19,6 +23,8 @@ public final class ResponseHeaderPolicy: Sendable {
         public var hasCacheControl = false
         /// Whether the upstream said what it depends on.
         public var hasVary = false
+        /// Whether the upstream said that it depends on the cookie, or on more than fields (`*`).
+        public var variesByCookie = false
         /// Whether there is a `Content-Length`.
         public var hasContentLength = false
         /// Whether its fields change the protocol to WebSocket (RFC 6455 §4.2.2). Whether the status is 101 is for the caller
@@ -26,33 +32,51 @@ public final class ResponseHeaderPolicy: Sendable {
         public var isUpgradeToWebSocket = false
         /// Whether the body is an event stream, `text/event-stream`: each piece of it is awaited as it comes.
         public var isEventStream = false
+        /// What was removed besides what always ends here.
+        public var removed = RemovedResponseFields()
 
         /// Marks of a response that says nothing special.
         public init() {}
     }
 
     /// Makes the policy.
-    /// - Parameter answersCORS: Whether the gateway says itself which other origins may read answers: two such fields would
-    ///   be none to a browser.
-    public init(cookie: SessionCookie, answersCORS: Bool = false) {
+    /// - Parameters:
+    ///   - injectable: The names of all fields that any route may inject, besides `Authorization`.
+    ///   - answersCORS: Whether the gateway says itself which other origins may read answers: two such fields would be none
+    ///     to a browser.
+    public init(injectable: [String] = [], cookie: SessionCookie, answersCORS: Bool = false) {
         self.cookie = cookie
+        injected = FieldNameSet(injectable + ["Authorization"])
         self.dropsAccessControl = answersCORS
     }
 
-    /// Marks the fields that end here: hop-by-hop ones, and any attempt to set or clear our cookie.
-    public func mark(_ head: inout ResponseHead) -> Marks {
+    /// Marks the fields that end here: hop-by-hop ones, any attempt to set or clear our cookie, and what the gateway
+    /// injected into the request. A reason phrase that holds an injected secret becomes empty.
+    /// - Parameter secrets: What was injected.
+    public func mark(_ head: inout ResponseHead, without secrets: InjectedSecrets = .none) -> Marks {
         let buffer = head.bytes
         let bytes = buffer.readableBytesUInt8Span
         var marks = Marks()
         let hop = HopByHop.mark(&head.fields, bytes, minorVersion: head.minorVersion)
         marks.connection = hop.connection
         marks.isUpgradeToWebSocket = hop.upgradesToWebSocket
+        if head.reason.count >= secrets.shortest, secrets.areIn(bytes, head.reason) {
+            head.reason = ByteRange(start: head.reason.start, count: 0)
+            marks.removed.injectedValues += 1
+        }
         for index in head.fields.indices where !head.fields[index].isDropped {
             let field = head.fields[index]
+            if Int(field.valueCount) >= secrets.shortest, secrets.areIn(bytes, field.valueRange) {
+                head.fields[index].isDropped = true
+                marks.removed.injectedValues += 1
+                continue
+            }
             switch field.name {
             case .date: marks.hasDate = true
             case .cacheControl: marks.hasCacheControl = true
-            case .vary: marks.hasVary = true
+            case .vary:
+                marks.hasVary = true
+                if namesCookie(field.valueRange, bytes) { marks.variesByCookie = true }
             case .contentLength:
                 // Not with answers that never have a body (RFC 9110 §8.6).
                 let isAllowed = head.status >= 200 && head.status != 204
@@ -64,15 +88,55 @@ public final class ResponseHeaderPolicy: Sendable {
                 if cookie.isSet(by: bytes.extracting(field.valueRange.start..<field.valueRange.end)) {
                     head.fields[index].isDropped = true
                 }
-            case .other where dropsAccessControl:
-                if Ascii.hasPrefix(bytes, field.nameRange, "access-control-") { head.fields[index].isDropped = true }
-            case .other where field.nameCount == Self.allowCredentials.utf8CodeUnitCount:
-                // Leave to read what the cookie opened is ours to give, and nobody else's.
-                if Ascii.equals(bytes, field.nameRange, Self.allowCredentials) { head.fields[index].isDropped = true }
+            case .authorization, .other:
+                if endsHere(field, bytes, &marks.removed) { head.fields[index].isDropped = true }
             default: continue
             }
         }
         return marks
+    }
+
+    /// Whether a field without a case of its own is not for the client.
+    private func endsHere(
+        _ field: FieldIndex, _ bytes: Span<UInt8>, _ removed: inout RemovedResponseFields
+    ) -> Bool {
+        let name = field.nameRange
+        if injected.contains(bytes, name) {
+            removed.injectedNames += 1
+            return true
+        }
+        if dropsAccessControl, Ascii.hasPrefix(bytes, name, "access-control-") { return true }
+        switch name.count {
+        case Self.allowCredentials.utf8CodeUnitCount:
+            // Leave to read what the cookie opened is for the gateway alone to give.
+            return Ascii.equals(bytes, name, Self.allowCredentials)
+        case Self.clearSiteData.utf8CodeUnitCount:
+            guard Ascii.equals(bytes, name, Self.clearSiteData), clearsCookies(field.valueRange, bytes) else {
+                return false
+            }
+            removed.siteData += 1
+            return true
+        default: return false
+        }
+    }
+
+    /// Whether `Clear-Site-Data` names cookies, or everything (Clear Site Data §3.1). What only looks like it counts too.
+    private func clearsCookies(_ value: ByteRange, _ bytes: Span<UInt8>) -> Bool {
+        for index in value.start..<value.end {
+            if bytes[index] == UInt8(ascii: "*") { return true }
+            let rest = ByteRange(start: index, count: value.end - index)
+            if Ascii.hasPrefix(bytes, rest, "cookies") { return true }
+        }
+        return false
+    }
+
+    /// Whether `Vary` names `Cookie` or `*` (RFC 9110 §12.5.5).
+    private func namesCookie(_ value: ByteRange, _ bytes: Span<UInt8>) -> Bool {
+        var names = ListTokens(value)
+        while let name = names.next(bytes) {
+            if Ascii.equals(bytes, name, "cookie") || Ascii.equals(bytes, name, "*") { return true }
+        }
+        return false
     }
 
     /// With parameters or without (RFC 9110 §8.3.1).

@@ -8,13 +8,14 @@ public import NIOCore
 /// in any spelling. Immutable.
 public final class TrailerPolicy: Sendable {
     private let dropped: FieldNameSet
-    private let families: [FieldNameSet]
+    private let injected: FieldNameSet
 
     /// Makes the policy.
     /// - Parameter injectable: The names of all fields that any route may inject, besides `Authorization`.
     public init(injectable: [String]) {
-        dropped = FieldNameSet(Self.names + injectable)
-        families = Self.prefixes.map { FieldNameSet([], prefix: $0) }
+        dropped = FieldNameSet(
+            Self.names + ClaimFields.names + injectable, prefixes: Self.prefixes + ClaimFields.prefixes)
+        injected = FieldNameSet(injectable + ["Authorization"])
     }
 
     private static let names = [
@@ -23,11 +24,10 @@ public final class TrailerPolicy: Sendable {
         "HTTP2-Settings", "Forwarded", "Via", "X-Real-IP", "Location", "Alt-Svc", "Origin", "Referer",
         // Authentication and state.
         "Authorization", "WWW-Authenticate", "Authentication-Info", "Cookie", "Cookie2", "Set-Cookie", "Set-Cookie2",
-        "X-Client-Cert-Subject", "Strict-Transport-Security", "Clear-Site-Data", "WebSocket",
+        "Strict-Transport-Security", "Clear-Site-Data", "WebSocket",
         // Request modifiers and controls, response control data.
         "Expect", "Max-Forwards", "Range", "Cache-Control", "Pragma", "Age", "Date", "Expires", "Retry-After", "Vary",
-        "Warning", "Last-Modified", "Allow", "Status", "Refresh", "X-HTTP-Method-Override", "X-HTTP-Method",
-        "X-Method-Override", "X-Original-URL", "X-Rewrite-URL", "Link", "Early-Data", "Priority",
+        "Warning", "Last-Modified", "Allow", "Status", "Refresh", "Link", "Early-Data", "Priority",
         // Content handling.
         "Content-Encoding", "Content-Type", "Content-Range", "Content-Location", "Content-Language",
         "Content-Disposition", "Content-Security-Policy", "Content-Security-Policy-Report-Only", "X-Frame-Options",
@@ -45,9 +45,30 @@ public final class TrailerPolicy: Sendable {
     ///   stand here as well (RFC 9110 §7.6.1), and nothing goes on.
     public func kept(_ section: TrailerSection, connection: ConnectionOptions = ConnectionOptions()) -> ByteBuffer {
         guard !connection.namesFields else { return ByteBuffer() }
+        return lines(of: section) { _, _ in true }
+    }
+
+    /// The same of a response, which must not hold what the gateway injected into its request.
+    /// - Parameter removed: Counts what is removed for that reason.
+    public func kept(
+        _ section: TrailerSection, without secrets: InjectedSecrets, removed: inout RemovedResponseFields
+    ) -> ByteBuffer {
+        let bytes = section.bytes.readableBytesUInt8Span
+        for field in section.fields where injected.contains(bytes, field.nameRange) { removed.injectedNames += 1 }
+        return lines(of: section) { field, bytes in
+            guard field.valueRange.count >= secrets.shortest, secrets.areIn(bytes, field.valueRange) else {
+                return true
+            }
+            removed.injectedValues += 1
+            return false
+        }
+    }
+
+    private func lines(of section: TrailerSection, where isMeant: (FieldIndex, Span<UInt8>) -> Bool) -> ByteBuffer {
         let bytes = section.bytes.readableBytesUInt8Span
         var lines = ByteBuffer()
-        for index in section.fields.indices where isKept(section.fields[index], bytes) {
+        for index in section.fields.indices
+        where isKept(section.fields[index], bytes) && isMeant(section.fields[index], bytes) {
             let start = Int(section.fields[index].nameStart)
             let isLast = index + 1 == section.fields.count
             let end = isLast ? bytes.count : Int(section.fields[index + 1].nameStart)
@@ -60,7 +81,7 @@ public final class TrailerPolicy: Sendable {
     private func isKept(_ field: FieldIndex, _ bytes: Span<UInt8>) -> Bool {
         let name = field.nameRange
         guard !field.isDropped, name.count > 0, isLetterOrDigit(bytes[name.start]) else { return false }
-        return !dropped.contains(bytes, name) && !families.contains { $0.contains(bytes, name) }
+        return !dropped.contains(bytes, name)
     }
 
     private func isLetterOrDigit(_ byte: UInt8) -> Bool {

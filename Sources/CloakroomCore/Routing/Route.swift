@@ -25,13 +25,15 @@ public struct Route: Sendable, Equatable {
     public var allowsWebSocket: Bool
     /// Which share of its requests gets a line in the access log, 0...1. Those that failed get one in any case.
     public var accessLogRatio: Double
+    /// Names of request fields that are passed on although ``ClaimFields`` has them removed.
+    public var passFields: [String]
 
     /// Makes a route.
     public init(
         name: String, methods: [String], pattern: PathPattern, upstream: Int = 0, requiresAuthorization: Bool,
         inject: Injection = [], messages: [ProblemCode: String] = [:], bodyLimit: Int? = nil,
         responseHeadTimeout: Duration? = nil, bodyIdleTimeout: Duration? = nil, allowsWebSocket: Bool = false,
-        accessLogRatio: Double = 1
+        accessLogRatio: Double = 1, passFields: [String] = []
     ) {
         self.name = name
         self.methods = methods
@@ -45,6 +47,7 @@ public struct Route: Sendable, Equatable {
         self.bodyIdleTimeout = bodyIdleTimeout
         self.allowsWebSocket = allowsWebSocket
         self.accessLogRatio = accessLogRatio
+        self.passFields = passFields
     }
 }
 

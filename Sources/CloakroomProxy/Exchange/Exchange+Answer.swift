@@ -33,7 +33,7 @@ extension Exchange {
         var fieldLines = fieldLines
         if let lines = generation.tables.cors.answerLines(crossOrigin) { fieldLines += lines }
         downstream.writeOwn(
-            OwnAnswer(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date(at: now)))
+            OwnAnswer(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date))
         downstream.flush()
         machine.finish()
         finish(errorType: record.errorType)

@@ -32,7 +32,7 @@ extension Exchange {
         downstream.writeSwitch(head)
         downstream.flush()
         // It was asked for before the gateway was told to stop.
-        guard !context.isDraining else { return endTunnel(.goingAway) }
+        guard !isToEnd else { return endTunnel(.goingAway) }
         watchSilence()
         reviewGeneration()
         guard machine.isRelaying else { return }
@@ -71,8 +71,12 @@ extension Exchange {
 
     /// The gateway is told to stop: what has no end of its own ends now, so that clients go elsewhere in time.
     func drain() {
-        if isTunnel { endTunnel(.goingAway) }
+        isDrained = true
+        if isTunnel || (isEndlessStream && machine.isRelaying) { endTunnel(.goingAway) }
     }
+
+    /// Whether the gateway, or the connection, is told to stop: what begins now and has no end of its own ends at once.
+    var isToEnd: Bool { isDrained || context.isDraining }
 
     /// An answer without an end has begun. Other tables may have come into effect since it was asked for.
     func reviewGeneration() {
@@ -164,9 +168,11 @@ extension Exchange {
         }
     }
 
-    /// Ends what has no end of its own. Both sides of a WebSocket are told why, where they can be; an event stream is cut.
-    private func endTunnel(_ code: WebSocketClose.Code) {
+    /// Ends what has no end of its own. Both sides of a WebSocket are told why, where they can be. An event stream is
+    /// ended as its framing has it when the gateway stops, and cut when its session has ended.
+    func endTunnel(_ code: WebSocketClose.Code) {
         let error: ExchangeError = code == .goingAway ? .draining : .sessionEnded
+        if !isTunnel, isEndlessStream, code == .goingAway { return endStream() }
         guard isTunnel, let downstream else { return cut(error) }
         if toClient.isAtBoundary, machine.isRelaying {
             downstream.writeBody(WebSocketClose.frame(code, mask: nil))
@@ -181,6 +187,18 @@ extension Exchange {
         cancelUpstream()
         machine.finish()
         finish(errorType: error)
+        downstream.exchangeFinished()
+    }
+
+    /// Ends an event stream: its client sees a complete answer and connects again (HTML §9.2.3). The last event may be cut
+    /// short, and clients drop such a one.
+    private func endStream() {
+        cancelUpstream()
+        guard let downstream else { return }
+        machine.finish()
+        downstream.writeEnd(trailers: nil)
+        downstream.flush()
+        finish(errorType: .draining)
         downstream.exchangeFinished()
     }
 }

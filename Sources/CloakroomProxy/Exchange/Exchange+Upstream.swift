@@ -10,6 +10,11 @@ extension Exchange {
         let route = generation.tables.routes[permit.route]
         guard marks.expectation != .unknown else { return answer(route.problem(.expectationFailed), now: now) }
         guard settleTunnel(route) else { return answer(route.problem(.notImplemented), now: now) }
+        guard tunnel == .none || WebSocketFields.settle(&head, writesKey: tunnel == .webSocketConnect) else {
+            record.errorType = .invalidRequest
+            return answer(route.problem(.badRequest), now: now)
+        }
+        if !route.passedFields.isEmpty { generation.tables.requestPolicy.passOn(route.passedFields, in: &head) }
         self.permit = permit
         record.decision = route.route.requiresAuthorization ? .forwarded : .public
         record.sessionHash = permit.sessionID?.value
@@ -89,14 +94,17 @@ extension Exchange {
             collected = ByteBuffer()
         }
         record.status = UInt16(clamping: head.status)
-        let hasBearer = permit?.authorization != nil
+        let route = permit.map { generation.tables.routes[$0.route] }
+        let hasSession = permit?.hasSession == true
         downstream.writeHead(
             head, framing: framing,
             additions: ResponseAdditions(
-                date: marks.hasDate ? nil : context.date(at: sentAt),
-                isPrivate: hasBearer && !marks.hasCacheControl, variesByCookie: hasBearer && !marks.hasVary,
+                date: marks.hasDate ? nil : context.date, isPrivate: hasSession && !marks.hasCacheControl,
+                variesByCookie: route?.varies(marks) == true,
                 crossOriginLines: generation.tables.cors.answerLines(crossOrigin)))
         if marks.isEventStream {
+            isEndlessStream = framing == .chunked || framing == .untilClose
+            guard !isEndlessStream || !isToEnd else { return endTunnel(.goingAway) }
             watchSilence()
             if framing != .none { reviewGeneration() }
         } else {
@@ -127,10 +135,22 @@ extension Exchange {
         guard machine.responseEnded(), let downstream else { return }
         // Only to a client that said it takes them (RFC 9110 §6.5.1); in HTTP/2 they always have a place.
         let areWanted = protocolVersion == .http2 || marks.acceptsTrailers
-        downstream.writeEnd(trailers: areWanted ? trailers.map { generation.tables.trailerPolicy.kept($0) } : nil)
+        downstream.writeEnd(trailers: areWanted ? trailers.map { keptTrailers($0) } : nil)
         downstream.flush()
         finish(errorType: nil)
         downstream.exchangeFinished()
+    }
+
+    private func keptTrailers(_ section: TrailerSection) -> ByteBuffer {
+        var removed = RemovedResponseFields()
+        let kept = generation.tables.trailerPolicy.kept(section, without: injectedSecrets, removed: &removed)
+        if !removed.isEmpty { pool?.upstream.count(removed) }
+        return kept
+    }
+
+    /// What the upstream was sent and the client must not get.
+    var injectedSecrets: InjectedSecrets {
+        InjectedSecrets(apiToken: pool?.upstream.apiToken, authorization: permit?.authorization)
     }
 
     /// The upstream takes more of the body again.

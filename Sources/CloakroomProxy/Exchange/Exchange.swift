@@ -53,6 +53,10 @@ final class Exchange: Equatable {
     var tunnel = TunnelRequest.none
     /// Set while the answer has no end of its own, an event stream or a tunnel: when it has been silent for too long.
     var silenceDeadline: UInt64?
+    /// Whether the answer is an event stream whose framing gives it no end of its own.
+    var isEndlessStream = false
+    /// Whether the connection has been told to finish what it is doing.
+    var isDrained = false
     /// Whether the session of such an answer is being loaded.
     var isSessionLoading = false
     /// When the session of such an answer is looked at next.
@@ -107,6 +111,7 @@ final class Exchange: Equatable {
         self.framing = framing
         self.tunnel = tunnel
         silenceDeadline = nil
+        isEndlessStream = false
         isSessionLoading = false
         startedAt = now
         receivedBody = 0

@@ -83,8 +83,9 @@ final class LoopContext {
         Timestamp(milliseconds: clock.sessionNanoseconds(at: now) / 1_000_000)
     }
 
-    /// The value for `Date` (RFC 9110 §5.6.7); made at most once a second.
-    func date(at now: UInt64) -> [UInt8] { clock.date(at: now) }
+    /// The value for `Date` at the moment of ``now``, when the message is made (RFC 9110 §6.6.1); rendered at most once a
+    /// second, as that moment never goes back.
+    var date: [UInt8] { clock.date(at: now) }
 
     /// Counts a message that was refused on the wire, by kind, and says so now and then.
     func reject(_ error: WireError, from peer: String) {

@@ -68,7 +68,7 @@ public final class GatewayTables: Sendable {
         trailerPolicy = TrailerPolicy(injectable: injectable)
         crossSite = CrossSitePolicy(plan.crossSite)
         cors = CORSPolicy(plan.crossSite, injectable: injectable)
-        responsePolicy = ResponseHeaderPolicy(cookie: cookie, answersCORS: cors.isOn)
+        responsePolicy = ResponseHeaderPolicy(injectable: injectable, cookie: cookie, answersCORS: cors.isOn)
         let source = plan.sessionSource
         routes = plan.routes.map { RouteEntry($0, plan: plan, source: source) }
         var targets: [UpstreamTarget] = []
@@ -112,14 +112,24 @@ final class RouteEntry: Sendable {
     let bodyLimit: Int
     let responseHeadTimeout: UInt64
     let bodyIdleTimeout: UInt64
+    /// Names of fields that are passed on although policy removes them, in lower case.
+    let passedFields: [[UInt8]]
 
     init(_ route: Route, plan: GatewayPlan, source: SessionSource?) {
         self.route = route
         access = route.access(source: source)
         unauthorized = UnauthorizedDocuments(messages: route.messages)
+        passedFields = route.passFields.map { Array($0.lowercased().utf8) }
         bodyLimit = route.bodyLimit ?? plan.limits.body
         bodyIdleTimeout = (route.bodyIdleTimeout ?? plan.timeouts.bodyIdle).wholeNanoseconds
         responseHeadTimeout = (route.responseHeadTimeout ?? plan.timeouts.responseHead).wholeNanoseconds
+    }
+
+    /// Whether to say that an answer depends on the cookie. Where a session is not needed, those without one depend on it
+    /// too; what such an upstream says of other fields does not settle it, as it never sees the cookie.
+    func varies(_ marks: ResponseHeaderPolicy.Marks) -> Bool {
+        guard access.usesSession else { return false }
+        return access.requiresAuthorization ? !marks.hasVary : !marks.variesByCookie
     }
 
     /// A problem in the route's own words, where it has some.

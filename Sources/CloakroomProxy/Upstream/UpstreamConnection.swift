@@ -294,7 +294,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         guard let exchange else { return }
         if head.status < 200 {
             _ = try BodyFraming.of(head, isToHead: isToHead)
-            let marks = exchange.generation.tables.responsePolicy.mark(&head)
+            let marks = try mark(for: exchange)
             guard head.status != 101 else { return try switchProtocol(marks, exchange) }
             // A copy: what is sent on may call back in here.
             let interim = head
@@ -304,11 +304,19 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         // To a client that asked by CONNECT, any success would be a tunnel that stands (RFC 8441 §5).
         guard exchange.tunnel != .webSocketConnect || head.status >= 300 else { throw .statusLine }
         let framing = try BodyFraming.of(head, isToHead: isToHead)
-        let marks = exchange.generation.tables.responsePolicy.mark(&head)
+        let marks = try mark(for: exchange)
         persists = marks.connection.persists(minorVersion: head.minorVersion) && framing != .untilClose
         if !isReused { tenure.takeHint(of: head) }
         reading = .body(BodyDecoder(framing))
         exchange.upstreamHead(head, marks: marks, framing: framing)
+    }
+
+    /// Marks the fields of the head that are not for the client, and counts those that ought not to have been there.
+    private func mark(for exchange: Exchange) throws(WireError) -> ResponseHeaderPolicy.Marks {
+        let marks = exchange.generation.tables.responsePolicy.mark(&head, without: exchange.injectedSecrets)
+        guard !marks.connection.isOverLimit else { throw .connectionOptions }
+        if !marks.removed.isEmpty { pool.upstream.count(marks.removed) }
+        return marks
     }
 
     private func switchProtocol(_ marks: ResponseHeaderPolicy.Marks, _ exchange: Exchange) throws(WireError) {

@@ -144,6 +144,15 @@ extension GatewayMetrics {
             labels: [("upstream", upstream), ("reason", reason.description)])
     }
 
+    /// `cloakroom_response_fields_removed_total`: fields of an upstream's responses that the client must not get. The reason
+    /// is a constant of the source.
+    public func removedResponseFields(upstream: String, reason: StaticString) -> CounterHandle {
+        registry.counter(
+            "cloakroom_response_fields_removed_total",
+            help: "Fields removed from responses of an upstream because of what they hold, by reason.",
+            labels: [("upstream", upstream), ("reason", reason.description)])
+    }
+
     /// The families of the session store.
     /// - Parameters:
     ///   - backend: The kind of store.

@@ -147,7 +147,7 @@ import Testing
         "accessToken": "other", "refreshToken": "other", "expiresIn": "other", "maxConnections": "7",
         "maxPending": "7", "pendingTimeout": "7s", "idleTimeout": "7s", "requestsPerConnection": "7",
         "connectionLifetime": "7s", "prefix": "/other", "valkey.prefix": "other", "accounts.upstream": "other",
-        "routes.0.upstream": "other", "throttle": "false", "store": "sqlite", "absoluteTimeout": "7h",
+        "routes.0.upstream": "other", "passFields": "X-HTTP-Method-Override", "throttle": "false", "store": "sqlite", "absoluteTimeout": "7h",
         "maxSessions": "7", "maxSessionsPerAccount": "7", "secrets": "fedcba9876543210fedcba9876543210",
         "localSessions": "7", "sqlite.path": "b.sqlite", "addresses": "two:2", "sentinelPrimary": "other",
         "user": "other", "password": "other", "sentinelPassword": "other", "timeout": "7s", "secure": "false",

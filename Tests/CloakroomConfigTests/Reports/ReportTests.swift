@@ -64,7 +64,7 @@ import Testing
                 GET /videos/%34%32?p=/episodes
                   route:          video (GET /videos/{id})
                   authorization:  required; without a session 401 "You need to be signed in."
-                  strips:         hop-by-hop fields, Authorization, X-API-TOKEN, cookie cloakroom, Forwarded and X-Forwarded-*
+                  strips:         hop-by-hop fields, Authorization, X-API-TOKEN, cookie cloakroom, Forwarded and X-Forwarded-*, fields that name another method, path, address or user
                   injects:        X-API-TOKEN: <redacted>, Authorization: Bearer <redacted>
                   upstream:       api at http://127.0.0.1:9000
                   sends:          GET /videos/42?p=/episodes

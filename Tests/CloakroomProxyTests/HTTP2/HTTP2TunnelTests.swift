@@ -69,6 +69,41 @@ struct HTTP2TunnelTests {
         }
     }
 
+    @Test("§5: a client's own key and accept stay here: the upstream sees one key, and the tunnel stands")
+    func ownKey() async throws {
+        try await Self.gateway { gateway, server in
+            let client = try await gateway.http2()
+            var fields = HTTP2Fields.webSocket("/public/a")
+            fields.lines +=
+                HTTP2Fields([
+                    ("sec-websocket-key", "bWluZW1pbmVtaW5lbWluZQ=="), ("sec_websocket_key", "mine"),
+                    ("sec-websocket-accept", "mine"),
+                ]).lines
+            client.send(.headers(1, fields, ends: false))
+            let upstream = try await server.peer()
+            let request = ScriptedUpstream.Request(head: try await upstream.head())
+            #expect(request.values("Sec-WebSocket-Key").count == 1)
+            #expect(request.values("Sec-WebSocket-Version") == ["13"])
+            #expect(!request.head.contains("mine"))
+            #expect(!request.head.contains("bWluZ"))
+            upstream.send(Handshake.consent)
+            try await eventually("the tunnel") { client.stream(1).status == 200 || client.stream(1).isOver }
+            #expect(client.stream(1).status == 200)
+        }
+    }
+
+    @Test("§5: two versions are 400, and the upstream sees nothing")
+    func twoVersions() async throws {
+        try await Self.gateway { gateway, server in
+            let client = try await gateway.http2()
+            var fields = HTTP2Fields.webSocket("/public/a")
+            fields.lines += HTTP2Fields([("sec-websocket-version", "8")]).lines
+            client.send(.headers(1, fields, ends: false))
+            #expect(try await client.answer(1).status == 400)
+            #expect(server.peers.isEmpty)
+        }
+    }
+
     @Test("§5: bytes go both ways")
     func bothWays() async throws {
         try await Self.open { _, client, upstream in

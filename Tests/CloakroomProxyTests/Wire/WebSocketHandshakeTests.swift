@@ -33,6 +33,17 @@ struct WebSocketHandshakeTests {
         }
     }
 
+    @Test(
+        "Two keys or versions are 400, and the upstream sees nothing (RFC 6455 §4.2.1)",
+        arguments: ["Sec-WebSocket-Key: YWFhYWFhYWFhYWFhYWFhYQ==", "Sec_WebSocket_Key: a", "Sec-WebSocket-Version: 8"])
+    func doubled(line: String) async throws {
+        try await Tunnel.gateway { gateway, server in
+            let answer = try await gateway.client().exchange(Handshake.request("/public/socket", line))
+            #expect(answer.status == 400)
+            #expect(server.peers.isEmpty)
+        }
+    }
+
     @Test("Without a session it is 401 where one is needed, and the upstream sees nothing (RFC 6455 §4.2.2)")
     func sessionFirst() async throws {
         try await Tunnel.gateway { gateway, server in

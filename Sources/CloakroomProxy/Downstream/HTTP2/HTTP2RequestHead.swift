@@ -138,8 +138,14 @@ struct HTTP2RequestHead {
             builder.removeLast(from: &head)
         case .cookie:
             // Written as one field at the end (RFC 9113 §8.2.3).
-            cookie = if let cookie { "\(cookie); \(value)" } else { value }
             builder.removeLast(from: &head)
+            guard cookie != nil else {
+                cookie = value
+                break
+            }
+            // In place: a new text for each would cost the product of their number and their length.
+            cookie?.append("; ")
+            cookie?.append(value)
         default: break
         }
     }

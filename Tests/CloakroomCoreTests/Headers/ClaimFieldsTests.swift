@@ -1,0 +1,81 @@
+import CloakroomWire
+import NIOCore
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("Fields that name another method, path, address or user")
+struct ClaimFieldsTests {
+    private let policy = RequestHeaderPolicy(injectable: ["X-Remote-Token"], cookie: SessionCookie(CookiePlan()))
+
+    static let claims = [
+        "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-URL", "X-Rewrite-URL",
+        "X-Original-Host", "X-Host", "Client-IP", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP",
+        "CF-Connecting-IP", "Fastly-Client-IP", "Remote-User", "Remote-Groups", "X-Remote-User", "X-Remote-Extra-a",
+        "X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Groups", "X-Forwarded-Access-Token",
+        "X-Auth-Request-User", "X-Auth-Request-", "X-Authenticated-User", "X-WebAuth-User", "X-Authentik-Username",
+        "X-Goog-Authenticated-User-Email", "X-MS-Client-Principal", "X-MS-Client-Principal-Name",
+        "X-Amzn-Oidc-Identity", "Cf-Access-Authenticated-User-Email", "SSL-Client-Cert", "SSL-Client-S-DN",
+        "X-SSL-Client-Verify", "X-TLS-Client-Cert", "X-Client-Cert", "X-Client-Certificate", "Client-Cert",
+        "X-Forwarded-Client-Cert",
+    ]
+
+    @Test("Rule 43: they end here in any spelling, a trusted peer's too, in heads and in trailers", arguments: claims)
+    func removed(name: String) throws {
+        let trailers = TrailerPolicy(injectable: [])
+        for spelling in [name, name.lowercased(), name.uppercased(), name.replacing("-", with: "_")] {
+            for isTrusted in [false, true] {
+                var head = try RequestHead.with("A: b", "\(spelling): c", "D: e")
+                _ = policy.mark(&head, isTrusted: isTrusted)
+                #expect(head.kept == ["A: b", "D: e"], "\(spelling)")
+            }
+            let section = try TrailerSection(lines: ByteBuffer(string: "\(spelling): c\r\nA: b\r\n"))
+            #expect(String(buffer: trailers.kept(section)) == "A: b\r\n", "\(spelling)")
+        }
+        #expect(ClaimFields.contains(name))
+    }
+
+    @Test(
+        "Rule 43: names that only look alike pass",
+        arguments: [
+            "X-HTTP", "X-HTTP-Method-Overrides", "Remote", "X-Remote", "SSL-Client", "X-Auth-Request", "Client-IPs",
+            "X-Clients-IP", "Cf-Ray", "X-Requested-With", "X-CSRF", "X-Client-Version", "X-Original",
+        ])
+    func lookalikes(name: String) throws {
+        var head = try RequestHead.with("\(name): a")
+        _ = policy.mark(&head, isTrusted: false)
+        #expect(head.kept == ["\(name): a"])
+        #expect(!ClaimFields.contains(name))
+    }
+
+    private func passed(_ names: [String], _ lines: String...) throws -> [String] {
+        var head = try RequestHead.with(lines: lines)
+        _ = policy.mark(&head, isTrusted: false)
+        policy.passOn(names.map { Array($0.utf8) }, in: &head)
+        return head.kept
+    }
+
+    @Test("Rule 43: what a route lists goes on, in the spelling that it lists, and nothing else")
+    func listed() throws {
+        #expect(
+            try passed(
+                ["x-http-method-override"], "X-HTTP-Method-Override: PUT", "x_http_method_override: DELETE",
+                "X-HTTP-Method: PUT", "Remote-User: a", "Authorization: b", "A: c")
+                == ["X-HTTP-Method-Override: PUT", "A: c"])
+    }
+
+    @Test("Rule 43: a list lets nothing through that the gateway sets, or that Connection names")
+    func notListable() throws {
+        #expect(try passed(["x-remote-token"], "X-Remote-Token: a", "A: b") == ["A: b"])
+        #expect(try passed(["x-client-cert-subject"], "X-Client-Cert-Subject: a", "A: b") == ["A: b"])
+        #expect(
+            try passed(["x-host"], "Connection: x-host", "X-Host: a", "Connection: b", "A: b") == ["A: b"])
+    }
+
+    @Test("A set knows names whose first character folds to a hyphen")
+    func oddNames() {
+        let set = FieldNameSet(["_Token", "-Other"], prefixes: ["_a"])
+        for name in ["_token", "-TOKEN", "~token", "!other", ".Abc", "-a"] { #expect(set.contains(name), "\(name)") }
+        for name in ["token", "atoken", "", "-", "b-a"] { #expect(!set.contains(name), "\(name)") }
+    }
+}

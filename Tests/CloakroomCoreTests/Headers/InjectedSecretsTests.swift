@@ -1,0 +1,140 @@
+import CloakroomWire
+import NIOCore
+import TestSupport
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("What a response must not carry back", .serialized)
+struct InjectedSecretsTests {
+    private let policy = ResponseHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookiePlan()))
+    private let secrets = InjectedSecrets(
+        apiToken: Secret("key-0123456789"), authorization: Secret("Bearer token-abcdefghijkl"))
+
+    private func mark(_ lines: String...) throws -> (kept: [String], removed: RemovedResponseFields) {
+        var head = try ResponseHead.with(lines.joined(separator: "\r\n"))
+        let marks = policy.mark(&head, without: secrets)
+        return (head.kept, marks.removed)
+    }
+
+    @Test(
+        "Rule 44: fields with the name of an injected one are removed in any spelling, and counted",
+        arguments: ["X-API-TOKEN", "x_api_token", "X.Api.Token", "Authorization", "authorization", "AUTHORIZATION"])
+    func names(name: String) throws {
+        let result = try mark("A: b", "\(name): other", "C: d")
+        #expect(result.kept == ["A: b", "C: d"])
+        #expect(result.removed.injectedNames == 1)
+        #expect(result.removed.injectedValues == 0)
+    }
+
+    @Test(
+        "Rule 44: values that hold an injected secret are removed whatever the field, and counted",
+        arguments: [
+            "X-Debug: key-0123456789", "X-Debug: token-abcdefghijkl", "Location: /?k=key-0123456789&b",
+            "Set-Cookie: a=token-abcdefghijkl; Path=/", "Content-Type: text/plain; a=key-0123456789",
+            "ETag: \"xxkey-0123456789\"", "WWW-Authenticate: Bearer token-abcdefghijkl", "X: kkey-0123456789",
+        ])
+    func values(line: String) throws {
+        let result = try mark("A: b", line, "C: d")
+        #expect(result.kept == ["A: b", "C: d"])
+        #expect(result.removed.injectedValues == 1)
+    }
+
+    @Test(
+        "What only looks like it passes",
+        arguments: [
+            "X: key-012345678", "X: ey-0123456789", "X: token-abcdefghijk", "X: Bearer", "X-API: a",
+            "X: KEY-0123456789",
+        ])
+    func others(line: String) throws {
+        let result = try mark(line)
+        #expect(result.kept == [line])
+        #expect(result.removed.isEmpty)
+    }
+
+    @Test("Rule 44: a reason phrase that holds one becomes empty")
+    func reason() throws {
+        var head = ResponseHead()
+        var parser = HeadParser(limits: HeadLimits())
+        var buffer = ByteBuffer(string: "HTTP/1.1 200 OK key-0123456789\r\nA: b\r\n\r\n")
+        let isComplete = try parser.parse(&buffer, into: &head)
+        #expect(isComplete)
+        let marks = policy.mark(&head, without: secrets)
+        #expect(head.reason.isEmpty)
+        #expect(marks.removed.injectedValues == 1)
+    }
+
+    @Test("Secrets of less than eight bytes are not looked for in values; their names are")
+    func short() throws {
+        let short = InjectedSecrets(apiToken: Secret("1234567"), authorization: Secret("Bearer 7654321"))
+        var head = try ResponseHead.with("A: 1234567", "B: 7654321", "X-API-Token: 1234567")
+        _ = policy.mark(&head, without: short)
+        #expect(head.kept == ["A: 1234567", "B: 7654321"])
+        let long = InjectedSecrets(apiToken: Secret("12345678"), authorization: Secret("Bearer 87654321"))
+        head = try ResponseHead.with("A: x12345678", "B: 87654321", "C: d")
+        _ = policy.mark(&head, without: long)
+        #expect(head.kept == ["C: d"])
+    }
+
+    @Test("Rule 44: trailers hold none either")
+    func trailers() throws {
+        let trailers = TrailerPolicy(injectable: ["X-API-TOKEN"])
+        let lines = "A: b\r\nX-Debug: key-0123456789\r\nX_API_TOKEN: a\r\nC: token-abcdefghijkl\r\nD: e\r\n"
+        var removed = RemovedResponseFields()
+        let section = try TrailerSection(lines: ByteBuffer(string: lines))
+        let kept = trailers.kept(section, without: secrets, removed: &removed)
+        #expect(String(buffer: kept) == "A: b\r\nD: e\r\n")
+        #expect(removed.injectedNames == 1)
+        #expect(removed.injectedValues == 2)
+    }
+
+    @Test(
+        "Rule 45: Clear-Site-Data that names cookies or everything is removed, and counted",
+        arguments: [
+            "\"cookies\"", "\"*\"", "\"cache\", \"cookies\", \"storage\"", "\"Cookies\"", "cookies", "*",
+            "\"cache\",\"*\"",
+        ])
+    func clearSiteData(value: String) throws {
+        let result = try mark("Clear-Site-Data: \(value)", "A: b")
+        #expect(result.kept == ["A: b"])
+        #expect(result.removed.siteData == 1)
+    }
+
+    @Test("Rule 45: other directives of Clear-Site-Data pass", arguments: ["\"cache\"", "\"storage\", \"cache\"", ""])
+    func otherSiteData(value: String) throws {
+        let result = try mark("Clear-Site-Data: \(value)", "A: b")
+        #expect(result.kept == ["Clear-Site-Data: \(value)", "A: b"])
+        #expect(result.removed.isEmpty)
+    }
+
+    @Test("Nothing of it can be read from a description")
+    func redacted() {
+        #expect(!"\(secrets)".contains("0123456789"))
+        #expect(!String(reflecting: secrets).contains("abcdefghijkl"))
+    }
+
+    @Test(
+        "Rule 46: a value that is made slow to search costs a multiple of its length, and counts as one that holds it")
+    func linear() throws {
+        let slow = InjectedSecrets(
+            apiToken: Secret(String(repeating: "a", count: 1_000) + "b"), authorization: nil)
+        let usual = try ResponseHead.with("A: " + String(repeating: "ab", count: 6_000))
+        let hostile = try ResponseHead.with("A: " + String(repeating: "a", count: 12_000))
+        func cost(_ head: ResponseHead) -> () -> Void {
+            {
+                for _ in 0..<5 {
+                    var copy = head
+                    _ = policy.mark(&copy, without: slow)
+                }
+            }
+        }
+        let ratio = LinearTime.ratio(cost(usual), to: cost(hostile))
+        #expect(ratio < 15, "\(ratio)")
+        var head = hostile
+        _ = policy.mark(&head, without: slow)
+        #expect(head.kept.isEmpty)
+        head = usual
+        _ = policy.mark(&head, without: slow)
+        #expect(head.kept.count == 1)
+    }
+}

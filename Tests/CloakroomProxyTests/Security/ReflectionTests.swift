@@ -1,0 +1,131 @@
+import CloakroomCore
+import Foundation
+import NIOCore
+import NIOHPACK
+import TestSupport
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("What an upstream sends back of what it was sent", .serialized)
+struct ReflectionTests {
+    private static let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>; token=\(Canary.apiToken)\r\n\r\n"
+    private static let answer =
+        "HTTP/1.1 200 Fine \(Canary.accessToken)\r\nX-Debug: got \(Canary.accessToken).\r\n"
+        + "X_API_TOKEN: something\r\nAuthorization: Bearer other\r\nLocation: /?key=\(Canary.apiToken)\r\n"
+        + "Set-Cookie: a=\(Canary.accessToken); Path=/\r\nClear-Site-Data: \"cache\", \"cookies\"\r\nX-Kept: yes\r\n"
+        + "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Trace: \(Canary.apiToken)\r\nX-Sum: 1\r\n\r\n"
+
+    private static func metrics(_ gateway: RunningGateway) async throws {
+        for (reason, count) in [("injected_value", 6), ("injected_name", 2), ("clear_site_data", 1)] {
+            try await gateway.metric(
+                "cloakroom_response_fields_removed_total{upstream=\"api\",reason=\"\(reason)\"} \(count)")
+        }
+    }
+
+    @Test("Rules 44 and 45: no head, hint or trailer holds what was injected or clears cookies; it is counted")
+    func http1() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await GatewaySetup([.request, .send(hintsAndAnswer)]).with(\.sessions, sessions).run { gateway in
+            let client = try await WirePeer.connect(port: gateway.port)
+            client.send(Ask.get("/private/a", cookie, "TE: trailers", "Connection: TE, close"))
+            let text = String(buffer: try await client.rest())
+            #expect(!text.contains("canary"))
+            #expect(text.contains("HTTP/1.1 103 Early Hints\r\n\r\n"))
+            #expect(text.contains("HTTP/1.1 200 \r\nX-Kept: yes\r\n"))
+            #expect(!text.lowercased().contains("clear-site-data"))
+            #expect(text.hasSuffix("2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n"))
+            try await Self.metrics(gateway)
+        }
+    }
+
+    private var hintsAndAnswer: String { Self.hints + Self.answer }
+
+    @Test("Rules 44 and 45: the same in HTTP/2")
+    func http2() async throws {
+        let sessions = FakeSessions()
+        let cookie = String(sessions.add().dropFirst("Cookie: ".count))
+        try await GatewaySetup([.request, .send(hintsAndAnswer)]).with(\.sessions, sessions).http2().run { gateway in
+            let client = try await gateway.http2()
+            var fields = HTTP2Fields.get("/private/a")
+            fields.lines += HTTP2Fields([("cookie", cookie)]).lines
+            let answer = try await client.exchange(1, fields)
+            #expect(answer.status == 200)
+            #expect(answer.text == "ok")
+            #expect(answer["x-kept"] == "yes")
+            #expect(!"\(answer.sections)".contains("canary"))
+            #expect(answer.head?["clear-site-data"] == [])
+            #expect(answer.head?["authorization"] == [])
+            #expect(answer.trailers?["x-sum"] == ["1"])
+            try await Self.metrics(gateway)
+        }
+    }
+
+    @Test("Rule 44: the upstream's API token is removed on routes that do not inject it, too")
+    func notInjected() async throws {
+        let answer = "HTTP/1.1 200 OK\r\nX-Debug: \(Canary.apiToken)\r\nContent-Length: 2\r\n\r\nok"
+        try await GatewaySetup([.request, .send(answer)]).run { gateway in
+            let answer = try await gateway.client().exchange(Ask.get())
+            #expect(answer.text == "ok")
+            #expect(answer.values("X-Debug").isEmpty)
+        }
+    }
+
+    /// A route on which a session is made use of, and not needed.
+    private static func optional(_ answers: [String]) -> GatewaySetup {
+        GatewaySetup(answers.flatMap { [.request, .send($0)] }).plan { $0.routes[2].requiresAuthorization = false }
+    }
+
+    @Test(
+        "Rule 30: where a session is not needed, answers without one depend on the cookie too",
+        arguments: [
+            ("", ["Cookie"]), ("Vary: Accept-Encoding\r\n", ["Accept-Encoding", "Cookie"]),
+            ("Vary: accept, COOKIE\r\n", ["accept, COOKIE"]), ("Vary: *\r\n", ["*"]),
+            ("Cache-Control: public\r\n", ["Cookie"]),
+        ] as [(String, [String])])
+    func vary(fields: String, expected: [String]) async throws {
+        let answer = "HTTP/1.1 200 OK\r\n\(fields)Content-Length: 2\r\n\r\nok"
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await Self.optional([answer, answer]).with(\.sessions, sessions).run { gateway in
+            let client = try await gateway.client()
+            let anonymous = try await client.exchange(Ask.get("/private/a"))
+            #expect(anonymous.values("Vary") == expected)
+            #expect(anonymous.values("Cache-Control") == (fields.contains("public") ? ["public"] : []))
+            let signedIn = try await client.exchange(Ask.get("/private/a", cookie))
+            #expect(signedIn.values("Vary") == expected)
+            #expect(signedIn.values("Cache-Control") == [fields.contains("public") ? "public" : "private"])
+        }
+    }
+
+    @Test("Rule 30: an answer of a route that only needs a session, and injects no token, is private as well")
+    func gated() async throws {
+        let sessions = FakeSessions()
+        let cookie = sessions.add()
+        try await GatewaySetup([.request, .send(Reply.ok)]).with(\.sessions, sessions)
+            .plan { $0.routes[2].inject = [] }
+            .run { gateway in
+                let answer = try await gateway.client().exchange(Ask.get("/private/a", cookie))
+                #expect(answer.values("Cache-Control") == ["private"])
+                #expect(answer.values("Vary") == ["Cookie"])
+            }
+    }
+
+    @Test("Date is the time of the answer, not that of the request (RFC 9110 §6.6.1)")
+    func date() async throws {
+        let gate = Gate()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok)]).run { gateway in
+            let client = try await gateway.client()
+            client.send(Ask.get())
+            _ = try await gateway.upstream.request()
+            try await Task.sleep(for: .milliseconds(2_100))
+            let before = Int64(Date().timeIntervalSince1970)
+            gate.open()
+            let answer = try await client.answer()
+            let after = Int64(Date().timeIntervalSince1970)
+            let dates = (before...after).map { String(decoding: HTTPDate.render(secondsSinceEpoch: $0), as: UTF8.self) }
+            #expect(dates.contains(answer["Date"] ?? ""))
+        }
+    }
+}

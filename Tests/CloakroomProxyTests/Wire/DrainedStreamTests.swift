@@ -1,0 +1,136 @@
+import CloakroomCore
+import NIOCore
+import TestSupport
+import Testing
+
+@Suite("What a drain means for event streams (HTML §9.2)", .serialized)
+struct DrainedStreamTests {
+    private static let head =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    private static let event = "9\r\ndata: 1\n\n\r\n"
+
+    /// A gateway that would wait for a minute, and how long it waited.
+    private static func stopping(
+        http2: Bool = false, _ body: (RunningGateway, WireServer) async throws -> Void
+    ) async throws {
+        try await Tunnel.gateway(
+            plan: {
+                $0.timeouts.drain = .seconds(60)
+                $0.listeners[0].http2 = http2
+            }
+        ) { gateway, server in
+            let start = ContinuousClock.now
+            try await body(gateway, server)
+            try await gateway.stopped()
+            #expect(ContinuousClock.now - start < .seconds(25))
+        }
+    }
+
+    @Test("It ends at once, as its framing has it, and the gateway stops (RFC 9112 §7.1)")
+    func chunked() async throws {
+        try await Self.stopping { gateway, server in
+            let client = try await WirePeer.connect(port: gateway.port)
+            client.send(Ask.get())
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send(Self.head + Self.event)
+            _ = try await client.head()
+            #expect(try await client.text(14) == Self.event)
+            await gateway.beginDrain()
+            #expect(String(buffer: try await client.rest()) == "0\r\n\r\n")
+            #expect(!client.wasReset)
+            try await upstream.closed()
+        }
+    }
+
+    @Test("To HTTP/1.0 it ends with the connection, which is closed and not reset (RFC 9112 §6.3)")
+    func version10() async throws {
+        try await Self.stopping { gateway, server in
+            let client = try await WirePeer.connect(port: gateway.port)
+            client.send("GET /public/a HTTP/1.0\r\n\r\n")
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send(Self.head + Self.event)
+            _ = try await client.head()
+            #expect(try await client.text(9) == "data: 1\n\n")
+            await gateway.beginDrain()
+            #expect(try await client.rest().readableBytes == 0)
+            #expect(!client.wasReset)
+        }
+    }
+
+    @Test("In HTTP/2 its stream ends in good order (RFC 9113 §8.1)")
+    func http2() async throws {
+        try await Self.stopping(http2: true) { gateway, server in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .get()))
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send(Self.head + Self.event)
+            try await eventually("an event") { client.stream(1).bodyCount == 9 }
+            await gateway.beginDrain()
+            let answer = try await client.answer(1)
+            #expect(answer.isEnded)
+            #expect(answer.reset == nil)
+            #expect(answer.text == "data: 1\n\n")
+            try await upstream.closed()
+        }
+    }
+
+    @Test("One that was asked for before ends as soon as it begins", arguments: [false, true])
+    func askedForBefore(isHTTP2: Bool) async throws {
+        try await Self.stopping(http2: isHTTP2) { gateway, server in
+            if isHTTP2 {
+                let client = try await gateway.http2()
+                client.send(.headers(1, .get()))
+                let upstream = try await server.peer()
+                _ = try await upstream.head()
+                await gateway.beginDrain()
+                try await eventually("a GOAWAY") { !client.farewells.isEmpty }
+                upstream.send(Self.head)
+                let answer = try await client.answer(1)
+                #expect(answer.status == 200 && answer.isEnded && answer.reset == nil)
+            } else {
+                let idle = try await gateway.client()
+                #expect(try await idle.exchange(Ask.get("/nowhere")).status == 404)
+                let client = try await WirePeer.connect(port: gateway.port)
+                client.send(Ask.get())
+                let upstream = try await server.peer()
+                _ = try await upstream.head()
+                await gateway.beginDrain()
+                try await idle.closed()
+                upstream.send(Self.head)
+                let head = try await client.head()
+                #expect(head.hasPrefix("HTTP/1.1 200 "))
+                #expect(head.contains("\r\nConnection: close\r\n"))
+                #expect(String(buffer: try await client.rest()) == "0\r\n\r\n")
+            }
+        }
+    }
+
+    @Test(
+        "What has an end of its own is not cut short: a download in chunks, and an event stream with a length",
+        arguments: [
+            "Content-Type: text/plain\r\nTransfer-Encoding: chunked",
+            "Content-Type: text/event-stream\r\nContent-Length: 14",
+        ])
+    func finite(fields: String) async throws {
+        try await Self.stopping { gateway, server in
+            let client = try await WirePeer.connect(port: gateway.port)
+            client.send(Ask.get())
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            // As a body of a length these are merely fourteen bytes.
+            upstream.send("HTTP/1.1 200 OK\r\n\(fields)\r\n\r\n" + Self.event.prefix(7))
+            _ = try await client.head()
+            let idle = try await gateway.client()
+            #expect(try await idle.exchange(Ask.get("/nowhere")).status == 404)
+            await gateway.beginDrain()
+            try await idle.closed()
+            upstream.send(Self.event.dropFirst(7) + (fields.contains("chunked") ? "0\r\n\r\n" : ""))
+            let rest = String(buffer: try await client.rest())
+            #expect(rest.replacing("\r\n", with: "").contains("data: 1\n\n"))
+            #expect(!fields.contains("chunked") || rest.hasSuffix("0\r\n\r\n"))
+        }
+    }
+}
