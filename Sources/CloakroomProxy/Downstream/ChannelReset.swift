@@ -1,4 +1,5 @@
 import NIOCore
+import NIOSSL
 
 #if canImport(Glibc)
     import Glibc
@@ -12,5 +13,18 @@ enum ChannelReset {
     /// as usual.
     static func onClose(_ channel: any Channel) {
         _ = (channel as? any SocketOptionProvider)?.setSoLinger(linger(l_onoff: 1, l_linger: 0))
+    }
+}
+
+/// Ends a connection in the middle of a response.
+enum ChannelCut {
+    /// Closes the channel below TLS, without the alert that would make the end look intended (RFC 8446 §6.1; RFC 9112
+    /// §9.8). What is not sent yet is lost. Only on the channel's event loop.
+    static func close(_ channel: any Channel) {
+        // A close that begins at the handler's own place does not pass through it.
+        guard let tls = try? channel.pipeline.syncOperations.context(handlerType: NIOSSLServerHandler.self) else {
+            return channel.close(promise: nil)
+        }
+        tls.close(promise: nil)
     }
 }

@@ -12,6 +12,7 @@ extension HTTP1DownstreamHandler {
     func lingerBehindTunnel(for time: UInt64) {
         flush()
         handlerContext?.whenSent { [self] handlerContext in
+            isAllSent = true
             guard !hasInputEnded, time > 0 else { return closeNow() }
             deadline = context.now &+ time
             handlerContext.close(mode: .output, promise: nil)

@@ -125,7 +125,7 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
     }
 
     func abort() {
-        closeNow()
+        close(isCut: true)
     }
 
     func exchangeFinished() {

@@ -51,6 +51,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     private(set) var hasInputEnded = false
     private var requestCount = 0
     var discarded = 0
+    /// Whether the last answer is written and all of it is sent.
+    var isAllSent = false
     var memberIndex = -1
     var deadline = UInt64.max
     var isDownstream: Bool { true }
@@ -131,7 +133,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
         // A handshake that fails, a reset: the connection is of no more use, and it is the peer's doing.
-        handlerContext.close(promise: nil)
+        closeNow()
     }
 
     func channelInactive(context handlerContext: ChannelHandlerContext) {
@@ -192,6 +194,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
             let framing = try BodyFraming.of(exchange.head)
             exchange.protocolVersion = exchange.head.minorVersion == 0 ? .http1_0 : .http1_1
             let options = ConnectionOptions.read(exchange.head)
+            guard !options.isOverLimit else { throw WireError.connectionOptions }
             requestCount += 1
             let limit = context.generation.tables.plan.limits.requestsPerConnection
             persists =
@@ -294,20 +297,29 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         deadline = context.now &+ context.generation.timeouts.bodyIdle
         guard !wasTunnel else { return lingerBehindTunnel(for: time) }
         let sent = channel.eventLoop.makePromise(of: Void.self)
-        sent.futureResult.assumeIsolated().whenComplete { [self] _ in
+        sent.futureResult.assumeIsolated().whenComplete { [self] result in
+            if case .success = result { isAllSent = true }
             if time == 0 { closeNow() } else { deadline = context.now &+ time }
         }
         handlerContext.close(mode: .output, promise: sent)
     }
 
     func closeNow() {
+        // Bytes of an answer may be missing: it is not over, or its end is not sent.
+        close(isCut: reading == .lingering ? !isAllSent : exchange?.isActive == true)
+    }
+
+    /// - Parameter isCut: Whether the client has to see that there should have been more.
+    func close(isCut: Bool) {
         guard reading != .closed else { return }
-        // Where the end of the connection would be the end of the answer, it must not look like one (RFC 9112 §8).
-        if outgoingFraming == .untilClose, reading != .lingering {
-            ChannelReset.onClose(channel)
-        }
         reading = .closed
-        handlerContext?.close(promise: nil)
+        guard isCut else {
+            handlerContext?.close(promise: nil)
+            return
+        }
+        // Where the end of the connection would be the end of the answer, it must not look like one (RFC 9112 §8).
+        if outgoingFraming == .untilClose { ChannelReset.onClose(channel) }
+        ChannelCut.close(channel)
     }
 
     func deadlineExpired(now: UInt64) {
