@@ -33,7 +33,7 @@ struct PassFieldsTests {
     func refused(name: String) throws {
         let mistakes = try Self.mistakes(name)
         #expect(mistakes.count == 1)
-        #expect(mistakes.first?.contains("routes.1.passFields: \(name) is ") == true, "\(mistakes)")
+        #expect(mistakes.first?.contains("routes.1.passFields.0: \(name) is ") == true, "\(mistakes)")
     }
 
     @Test("Rule 43: the field of an API token cannot be listed")

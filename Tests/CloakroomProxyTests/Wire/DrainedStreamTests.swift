@@ -129,7 +129,7 @@ struct DrainedStreamTests {
             try await idle.closed()
             upstream.send(Self.event.dropFirst(7) + (fields.contains("chunked") ? "0\r\n\r\n" : ""))
             let rest = String(buffer: try await client.rest())
-            #expect(rest.replacing("\r\n", with: "").contains("data: 1\n\n"))
+            #expect(rest.contains(" 1\n\n"))
             #expect(!fields.contains("chunked") || rest.hasSuffix("0\r\n\r\n"))
         }
     }
