@@ -24,11 +24,13 @@ struct CorpusTests {
         #expect(transcript.leftover.isEmpty)
     }
 
-    @Test("Every kind of error but that of the host, which is found later, has a case")
+    @Test("Every kind of error but those of the host and of Connection, which are found later, has a case")
     func completeness() {
         let cases = RequestHeadCorpus.all + RequestBodyCorpus.all + ResponseCorpus.all
         // Those about sizes depend on limits and are in the tests of these.
-        let elsewhere: Set<WireError> = [.host, .headTooLarge, .tooManyFields, .targetTooLong]
+        let elsewhere: Set<WireError> = [
+            .host, .headTooLarge, .tooManyFields, .targetTooLong, .connectionOptions,
+        ]
         #expect(Set(cases.compactMap(\.error)).union(elsewhere) == Set(WireError.allCases))
     }
 

@@ -169,10 +169,10 @@ extension Exchange {
     }
 
     /// Ends what has no end of its own. Both sides of a WebSocket are told why, where they can be. An event stream is
-    /// ended as its framing has it when the gateway stops, and cut when its session has ended.
+    /// ended as its framing has it when the gateway stops, and cut when its session has ended or its route is gone.
     func endTunnel(_ code: WebSocketClose.Code) {
         let error: ExchangeError = code == .goingAway ? .draining : .sessionEnded
-        if !isTunnel, isEndlessStream, code == .goingAway { return endStream() }
+        if !isTunnel, isEndlessStream, code == .goingAway, isToEnd { return endStream() }
         guard isTunnel, let downstream else { return cut(error) }
         if toClient.isAtBoundary, machine.isRelaying {
             downstream.writeBody(WebSocketClose.frame(code, mask: nil))

@@ -19,7 +19,7 @@ struct ReflectionTests {
     private static func metrics(_ gateway: RunningGateway) async throws {
         for (reason, count) in [("injected_value", 6), ("injected_name", 2), ("clear_site_data", 1)] {
             try await gateway.metric(
-                "cloakroom_response_fields_removed_total{upstream=\"api\",reason=\"\(reason)\"} \(count)")
+                "cloakroom_response_fields_removed_total{reason=\"\(reason)\",upstream=\"api\"} \(count)")
         }
     }
 
