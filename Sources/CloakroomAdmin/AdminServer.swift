@@ -8,7 +8,7 @@ public import ServiceLifecycle
 /// The listener for operators and scrapers: `/live`, `/ready`, `/metrics` and the status page, `/` and `/status.json`,
 /// read-only, and `POST /sessions/revoke` for who has the token. It is separate from the gateway's own listeners and
 /// belongs on loopback or a monitoring network.
-public struct AdminServer: Service {
+public struct AdminServer: Service, Unprintable {
     private let host: String
     private let port: Int
     private let responder: AdminResponder
@@ -57,21 +57,25 @@ public struct AdminServer: Service {
             onServerRunning: { [onBound] channel in
                 await onBound(channel.localAddress?.port ?? 0)
             },
-            logger: logger)
+            // What the library has to say is said here in the gateway's own words, or is of no use to an operator.
+            logger: Logger(label: "admin") { _ in SwiftLogNoOpLogHandler() })
         // Goes on until the end of this function, which cancels it.
         async let _: Void? = responder.status?.takeSamples()
         do {
             try await application.run()
         } catch let error as IOError {
             throw AdminServerError(
-                description: "cannot listen for operators on \(host):\(port): \(error)"
-                    + " (choose a free port, or 0, and an address of this machine)")
+                finding: ListenFailure.finding(
+                    error, address: HostAndPort(host: host, port: port), key: ["admin", "address"]))
         }
     }
 }
 
 /// Why the listener for operators does not stand.
-public struct AdminServerError: Error, CustomStringConvertible {
+public struct AdminServerError: ConfigFindingError, CustomStringConvertible {
+    /// Where, why, and what to do, with the key of the address.
+    public let finding: ConfigFinding?
+
     /// Where, why, and what to do.
-    public let description: String
+    public var description: String { finding?.sentence ?? "cannot listen for operators" }
 }

@@ -1,13 +1,16 @@
 public import CloakroomCore
 
 /// Where a configuration comes from, the weakest first: OpenTelemetry's variables, file, environment, flags.
-public struct ConfigSources: Sendable {
+public struct ConfigSources: Sendable, Unprintable {
     /// The YAML file; `nil` for none.
     public var file: String?
     /// The environment; only variables that begin with `CLOAKROOM_` or `OTEL_` are looked at.
     public var environment: [String: String]
     /// Flags: keys with dots, and their values; lists are separated by commas.
     public var overrides: [(key: String, value: String)]
+    /// Whether files that the configuration names are left unread, for a check on a machine that does not have them. What
+    /// is loaded that way can be checked, but not served.
+    public var isOffline = false
 
     /// Names the sources.
     public init(file: String?, environment: [String: String] = [:], overrides: [(key: String, value: String)] = []) {
@@ -17,6 +20,14 @@ public struct ConfigSources: Sendable {
                 || $0.key.hasPrefix(EnvironmentNames.openTelemetryPrefix)
         }
         self.overrides = overrides
+    }
+}
+
+extension ConfigSources {
+    /// Whether the value of a key, as it is written in a flag, is a secret.
+    public static func isSecret(key: String) -> Bool {
+        let path = FlagsProvider.path(key)
+        return path.indices.contains { SecretFilesProvider.isSecret(Array(path[...$0])) }
     }
 }
 
@@ -38,6 +49,16 @@ public struct LoadedConfig: Sendable {
     public let files: [String]
     /// Where its values were given.
     let places: ConfigPlaces
+
+    /// Problems that only using the values shows, each at the place where its value was given, in the order of the file.
+    public func problems(_ findings: [ConfigFinding]) -> [ConfigProblem] {
+        ConfigProblems.ordered(
+            findings.map { finding in
+                places.problem(
+                    Mistake(finding.message, finding.suggestion), key: finding.key, origin: places[finding.key],
+                    severity: finding.isWarning ? .warning : .error)
+            })
+    }
 }
 
 /// A value in effect.
@@ -66,10 +87,8 @@ public func loadConfig(_ sources: ConfigSources) throws(ConfigProblems) -> Loade
     let reload = ReloadPlan(from: reading.root.always("reload"))
     var unknown = UnknownKeys(reading)
     unknown.complain()
-    for (key, mistake) in reading.missing where !unknown.meant.contains(key) {
-        reading.add(mistake, key: key, origin: .fallback)
-    }
-    guard reading.problems.isEmpty, let plan else { throw ConfigProblems(reading.problems) }
+    let problems = reading.problems(meant: unknown.meant)
+    guard problems.isEmpty, let plan else { throw ConfigProblems(problems) }
     return LoadedConfig(
         plan: plan, reload: reload, warnings: ConfigProblems.ordered(reading.warnings),
         notes: ConfigProblems.ordered(reading.notes), values: reading.values,

@@ -4,6 +4,12 @@ public import Logging
 import NIOCore
 public import ServiceLifecycle
 
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
+
 /// A small video-course API, real enough to put a gateway in front of and to test it, and a page that uses it.
 ///
 /// Tokens, accounts and observations live as long as the value, not as long as one `run()`.
@@ -58,7 +64,8 @@ public struct MockAPI: Service {
         do {
             try await application.run()
         } catch let error as IOError {
-            throw MockAPIError.cannotListen("\(settings.host):\(settings.port): \(error)")
+            let reason = String(cString: strerror(error.errnoCode))
+            throw MockAPIError.cannotListen("\(settings.host):\(settings.port): \(reason)")
         }
     }
 

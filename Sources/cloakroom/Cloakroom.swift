@@ -13,6 +13,11 @@ struct Cloakroom: AsyncParsableCommand {
             ConfigReferenceCommand.self, MockAPICommand.self,
         ])
 
+    static func main() async {
+        CommandLineSecrets.hide()
+        await main(nil)
+    }
+
     static let version = "0.1.0"
     /// Twelve digits, and `-dirty` behind them where files were changed; `unknown` where nobody said.
     static let commit = String(cString: cloakroom_commit())

@@ -13,7 +13,7 @@ import Testing
         #expect(plan.upstreams[0].tls == nil)
         #expect(plan.upstreams[0].resolveInterval == .seconds(30))
         #expect(plan.upstreams[0].pool == PoolPlan())
-        #expect(plan.upstreams[0].apiToken == APIToken(value: Secret("demo")))
+        #expect(plan.upstreams[0].apiToken == APIToken(value: Secret("k7Tq-upstream")))
         #expect(plan.upstreams[0].signIn == TokenCallPlan(path: "/auth", credentials: .basic))
         #expect(plan.upstreams[1].signIn == nil)
         #expect(plan.accounts == AccountsPlan())
@@ -208,7 +208,7 @@ import Testing
             tls: { caFile: tls.crt, certificateFile: tls.crt, keyFile: tls.key, serverName: api.example.com }
             resolveInterval: 5s
             preserveHost: false
-            apiToken: { header: X-Key, value: demo }
+            apiToken: { header: X-Key, value: k7Tq-upstream }
             signIn: { path: /auth }
             refresh:
               { method: PUT, path: /renew, credentials: json, accessToken: a.b, refreshToken: c, expiresIn: d,

@@ -35,9 +35,9 @@ struct AccountsConfig {
             if scope.isGiven("upstream") { return (nil, false) }
             if candidates.count > 1 {
                 let names = candidates.map { upstreams.names[$0] }.joined(separator: " or ")
-                scope.reading.add(
-                    Mistake("several upstreams have signIn", "write \(names)"), key: scope.path + ["upstream"],
-                    origin: .fallback)
+                scope.reading.complain(
+                    Mistake("several upstreams have signIn", "write \(names)"), at: scope.path + ["upstream"],
+                    origin: .fallback, becauseOf: [scope.path + ["upstream"]])
                 return (nil, false)
             }
             if let only = candidates.first { scope.reading.note(scope.path + ["upstream"], upstreams.names[only]) }
@@ -51,7 +51,7 @@ struct AccountsConfig {
             }
             return (index, true)
         } catch {
-            scope.complain(error, at: "upstream")
+            scope.complain(error, at: "upstream", becauseOf: [["upstreams"], ["upstreams", name, "signIn"]])
             return (nil, false)
         }
     }

@@ -25,8 +25,11 @@ extension GatewayPlan {
         CookieRules.check(session.cookie, scope: root.always("session").always("cookie"), listeners: listeners)
         AddressRules.check(listeners, admin: admin)
         RouteRules.check(routes, accounts: accounts, upstreams: upstreams)
+        PlaceholderRules.check(root.reading, listeners: listeners, admin: admin)
 
-        guard root.reading.problems.isEmpty, root.reading.missing.isEmpty else { return nil }
+        guard root.reading.problems.isEmpty, root.reading.missing.isEmpty, root.reading.consequences.isEmpty else {
+            return nil
+        }
         self.init(
             listeners: listeners.compactMap(\.plan), admin: admin.plan, upstreams: upstreams.plans,
             routes: routes.compactMap(\.route), accounts: accounts.plan, session: session,

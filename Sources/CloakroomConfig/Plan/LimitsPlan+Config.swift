@@ -32,7 +32,8 @@ extension LimitsPlan {
             scope.complain(
                 Mistake(
                     "target \(SizeFormat.rendered(target)) is not less than head \(SizeFormat.rendered(head))",
-                    "the target is a part of the head"), at: scope.isGiven("target") ? "target" : "head")
+                    "the target is a part of the head"), at: scope.isGiven("target") ? "target" : "head",
+                becauseOf: [scope.path + ["target"], scope.path + ["head"]])
         }
     }
 }

@@ -77,6 +77,9 @@ struct RouteConfig {
         let name: String?
         if upstreams.names.count == 1, let only = upstreams.names.first {
             name = scope.value("upstream", as: .text, default: only)
+        } else if upstreams.names.isEmpty {
+            // That there is none has been noted.
+            name = scope.optional("upstream", as: .text)
         } else {
             name = scope.required("upstream", as: .text)
         }

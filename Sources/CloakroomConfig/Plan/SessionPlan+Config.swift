@@ -18,11 +18,13 @@ extension SessionPlan {
         let absolute = scope.value("absoluteTimeout", as: lifetime, default: defaults.absoluteTimeout)
         if idle > absolute, !scope.isBroken("idleTimeout"), !scope.isBroken("absoluteTimeout") {
             let name = scope.isGiven("idleTimeout") ? "idleTimeout" : "absoluteTimeout"
+            let causes = ["idleTimeout", "absoluteTimeout"].map { scope.path + [$0] }
             scope.complain(
                 Mistake(
                     "idleTimeout \(ValueFormat.rendered(idle)) is longer than absoluteTimeout"
                         + " \(ValueFormat.rendered(absolute))",
-                    "a session that is never idle ends at absoluteTimeout; make it the longer one"), at: name)
+                    "a session that is never idle ends at absoluteTimeout; make it the longer one"), at: name,
+                becauseOf: causes)
         }
         self.init(
             store: store, idleTimeout: idle, absoluteTimeout: absolute,
@@ -47,7 +49,7 @@ extension SessionPlan {
 
     /// The gateway's secrets, the newest first.
     private static func secrets(_ scope: ConfigScope, for store: Store) -> [Secret] {
-        let secrets = scope.secrets("secrets", as: .gatewaySecret)
+        let secrets = scope.secrets("secrets", as: .gatewaySecret) { $0 }
         guard let secrets, !secrets.isEmpty else {
             if store != .memory, !scope.isBroken("secrets"), !scope.isBroken("secretsFile"), !scope.isBroken("store") {
                 scope.reading.noteMissing(

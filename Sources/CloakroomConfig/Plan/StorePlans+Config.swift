@@ -7,7 +7,8 @@ extension SQLitePlan {
     /// - `path`: a file; relative paths start in the folder of the configuration. Required where it is used.
     /// - Parameter isUsed: Whether it is the store that was chosen: only then has the folder to be there.
     init(from scope: ConfigScope, isUsed: Bool) {
-        self.init(path: scope.optional("path", as: Self.file(in: scope.reading.folder, isUsed: isUsed)) ?? "")
+        let isChecked = isUsed && !scope.reading.sources.isOffline
+        self.init(path: scope.optional("path", as: Self.file(in: scope.reading.folder, isChecked: isChecked)) ?? "")
         if isUsed, !scope.isGiven("path") {
             scope.reading.noteMissing(
                 scope.path + ["path"],
@@ -15,7 +16,7 @@ extension SQLitePlan {
         }
     }
 
-    private static func file(in folder: String, isUsed: Bool) -> ValueFormat<String> {
+    private static func file(in folder: String, isChecked: Bool) -> ValueFormat<String> {
         ValueFormat(
             "path of a file",
             parse: { text throws(Mistake) in
@@ -25,7 +26,7 @@ extension SQLitePlan {
                         "\(Printable.quoted(text)) is not the path of a file", "write one such as sessions.sqlite")
                 }
                 let path = PathInConfig.resolve(text, in: folder)
-                guard isUsed else { return path }
+                guard isChecked else { return path }
                 let parent = PathInConfig.folder(of: path)
                 var isFolder = false
                 let files = FileManager.default
@@ -76,7 +77,9 @@ extension ValkeyPlan {
         }
         if sentinelPrimary == nil, !scope.isBroken("sentinelPrimary") {
             for name in ["sentinelPassword", "sentinelPasswordFile"] where scope.isGivenThere(name) {
-                scope.complain(Mistake("there are no sentinels", "set sentinelPrimary, or leave it out"), at: name)
+                scope.complain(
+                    Mistake("there are no sentinels", "set sentinelPrimary, or leave it out"), at: name,
+                    becauseOf: [scope.path + ["sentinelPrimary"]])
             }
         }
     }
@@ -94,7 +97,7 @@ extension ValkeyPlan {
                 Mistake(
                     "names several servers",
                     "keep one; where they are sentinels, write the primary's name in sentinelPrimary"),
-                at: "addresses")
+                at: "addresses", becauseOf: [scope.path + ["sentinelPrimary"]])
         }
     }
 }

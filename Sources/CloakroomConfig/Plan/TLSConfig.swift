@@ -42,18 +42,17 @@ struct TLSConfig {
 
 extension CertificatePlan {
     fileprivate init?(from scope: ConfigScope) {
-        let folder = scope.reading.folder
-        let certificate = scope.required("certificateFile", as: PEMFile.path(of: .certificate, in: folder))
-        let key = scope.required("keyFile", as: PEMFile.path(of: .privateKey, in: folder))
+        let certificate = scope.required("certificateFile", as: scope.pemFile(.certificate))
+        let key = scope.required("keyFile", as: scope.pemFile(.privateKey))
         guard let certificate, let key else { return nil }
+        scope.warnIfReadableByOthers(key, at: "keyFile")
         self.init(certificateFile: certificate, keyFile: key)
     }
 }
 
 extension ClientCertificatePlan {
     fileprivate init?(from scope: ConfigScope) {
-        let authorities = scope.required(
-            "caFile", as: PEMFile.path(of: .certificate, in: scope.reading.folder))
+        let authorities = scope.required("caFile", as: scope.pemFile(.certificate))
         let mode = scope.value("mode", as: .choice(), default: Mode.required)
         guard let authorities else { return nil }
         self.init(caFile: authorities, mode: mode)

@@ -90,15 +90,14 @@ extension OTLPPlan {
     fileprivate init(from scope: ConfigScope) {
         let defaults = OTLPPlan()
         let endpoint = scope.value("endpoint", as: .tracesEndpoint, default: defaults.endpoint)
-        let caFile = scope.optional(
-            "caFile", as: PEMFile.path(of: .certificate, in: scope.reading.folder))
+        let caFile = scope.optional("caFile", as: PEMFile.path(of: .certificate, in: scope.reading))
         // A variable may be set for the other signals of a platform.
         if scope.isGivenThere("caFile"), !endpoint.lowercased().hasPrefix("https:"), !scope.isBroken("endpoint") {
             scope.complain(
                 Mistake("the collector is not reached over TLS", "write an https:// endpoint, or leave it out"),
                 at: "caFile")
         }
-        let headers = scope.secrets("headers", as: .collectorHeader) ?? []
+        let headers = scope.secrets("headers", as: .collectorHeader, isPair: true, \.value) ?? []
         scope.complainAboutRepeats(in: headers.map { $0.name.lowercased() }, at: "headers")
         let timeout = scope.value("timeout", as: .wait, default: defaults.timeout)
         let queueLimit = scope.value("queueLimit", as: .integer(1...1_000_000), default: defaults.queueLimit)
@@ -108,7 +107,8 @@ extension OTLPPlan {
             scope.complain(
                 Mistake(
                     "a batch of \(batchLimit) spans never fills from a queue of \(queueLimit)",
-                    "make it \(queueLimit) or less, or raise queueLimit"), at: "batchLimit")
+                    "make it \(queueLimit) or less, or raise queueLimit"), at: "batchLimit",
+                becauseOf: [scope.path + ["queueLimit"]])
         }
         self.init(
             endpoint: endpoint, caFile: caFile, headers: headers, timeout: timeout, queueLimit: queueLimit,

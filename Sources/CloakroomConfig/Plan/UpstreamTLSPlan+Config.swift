@@ -10,15 +10,17 @@ extension UpstreamTLSPlan {
     ///   would be in effect.
     /// - Returns: `nil` if the section is absent.
     init?(from scope: ConfigScope, targets: [UpstreamTargetPlan]?) {
-        let folder = scope.reading.folder
-        let caFile = scope.optional("caFile", as: PEMFile.path(of: .certificate, in: folder))
-        let certificateFile = scope.optional("certificateFile", as: PEMFile.path(of: .certificate, in: folder))
-        let keyFile = scope.optional("keyFile", as: PEMFile.path(of: .privateKey, in: folder))
+        let caFile = scope.optional("caFile", as: scope.pemFile(.certificate))
+        let certificateFile = scope.optional("certificateFile", as: scope.pemFile(.certificate))
+        let keyFile = scope.optional("keyFile", as: scope.pemFile(.privateKey))
+        if let keyFile { scope.warnIfReadableByOthers(keyFile, at: "keyFile") }
         let serverName = scope.optional("serverName", as: .hostName)
         guard scope.isPresent else { return nil }
         for (name, twin) in [("keyFile", "certificateFile"), ("certificateFile", "keyFile")]
         where scope.isGiven(name) && !scope.isGiven(twin) {
-            scope.complain(Mistake("stands without \(twin)", "name both files, or none"), at: name)
+            scope.complain(
+                Mistake("stands without \(twin)", "name both files, or none"), at: name,
+                becauseOf: [scope.path + [twin]])
         }
         if let targets, !targets.isEmpty, !targets.contains(where: { $0.scheme == .https }) {
             let key = ["caFile", "certificateFile", "keyFile", "serverName"].first(where: scope.isGiven)

@@ -1,7 +1,8 @@
+import CloakroomCore
 import Configuration
 
 /// One run of reading a configuration: the reader over all layers, and what is found on the way.
-final class ConfigReading {
+final class ConfigReading: Unprintable {
     let sources: ConfigSources
     let tree: ConfigTree
     /// What relative paths are relative to.
@@ -12,6 +13,8 @@ final class ConfigReading {
     /// The values read so far, in the order of reading.
     private(set) var values: [EffectiveValue] = []
     private(set) var problems: [ConfigProblem] = []
+    /// Problems that follow from keys being missing or malformed, each with these keys.
+    private(set) var consequences: [(problem: ConfigProblem, causes: [[String]])] = []
     /// Problems that do not keep the configuration from being used.
     private(set) var warnings: [ConfigProblem] = []
     /// What a configuration means where it is easily misread; nothing is wrong there.
@@ -19,6 +22,8 @@ final class ConfigReading {
     /// Keys that are required and stand nowhere, and what to say of it. Whether that is worth saying depends on what was
     /// misspelled.
     private(set) var missing: [(key: [String], mistake: Mistake)] = []
+    /// Secrets whose value is one of the examples in the documentation; see ``PlaceholderRules``.
+    private(set) var placeholders: [[String]] = []
     /// Keys whose value is broken, so that nothing below them is worth a second complaint.
     private(set) var broken: Set<[String]> = []
 
@@ -43,7 +48,8 @@ final class ConfigReading {
             secretsSpecifier: .dynamic { name, _ in SecretFilesProvider.isSecret(variable: name) }
         ).prefixKeys(with: ConfigKey([EnvironmentNames.prefix]))
         let file = TreeProvider(tree: tree)
-        let secrets = SecretFilesProvider(reader: ConfigReader(providers: [flags, environment, file]), folder: folder)
+        let secrets = SecretFilesProvider(
+            reader: ConfigReader(providers: [flags, environment, file]), folder: folder, isOffline: sources.isOffline)
         openTelemetry = OpenTelemetryProvider(sources.environment)
         // In the order of `Layer`.
         reader = ConfigReader(providers: [flags, environment, secrets, file, openTelemetry], accessReporter: trace)
@@ -146,6 +152,38 @@ final class ConfigReading {
         missing.append((path, mistake))
     }
 
+    /// All problems, without those that another one explains: a key that was written under a misspelled name or in a
+    /// section whose name was misspelled is not missing too, and neither is one that is there and malformed; and what
+    /// follows from such a key is not a problem of its own.
+    /// - Parameter meant: The keys and sections that were written under another name.
+    func problems(meant: Set<[String]>) -> [ConfigProblem] {
+        let missing = missing.filter { !isExplained($0.key, by: meant) && !isExplained($0.key, by: broken) }
+        let absent = meant.union(broken).union(missing.map(\.key))
+        return problems
+            + consequences.filter { consequence in
+                !consequence.causes.contains { isExplained($0, by: absent) }
+            }.map(\.problem)
+            + missing.map { places.problem($0.mistake, key: $0.key, origin: .fallback) }
+    }
+
+    /// Whether a key is one of some keys, or in one of them.
+    private func isExplained(_ key: [String], by others: Set<[String]>) -> Bool {
+        var key = key
+        while !key.isEmpty {
+            if others.contains(key) { return true }
+            if let name = key.last, others.contains(key.dropLast() + [SecretFilesProvider.twin(of: name)]) {
+                return true
+            }
+            key.removeLast()
+        }
+        return false
+    }
+
+    /// Notes a secret whose value is an example from the documentation.
+    func notePlaceholder(_ path: [String]) {
+        placeholders.append(path)
+    }
+
     /// Where the value of a key was given.
     func origin(_ path: [String]) -> Origin { places[path] }
 
@@ -170,6 +208,17 @@ final class ConfigReading {
     /// Adds an explanation of a key's value, at the place where the value was given.
     func inform(_ mistake: Mistake, at path: [String]) {
         notes.append(places.problem(mistake, key: path, origin: places[path], severity: .note))
+    }
+
+    /// Notes a mistake that follows from what other keys say, and is none if one of them turns out to be misspelled,
+    /// malformed or missing.
+    func complain(_ mistake: Mistake, at path: [String], origin: Origin? = nil, becauseOf causes: [[String]]) {
+        consequences.append((places.problem(mistake, key: path, origin: origin ?? places[path]), causes))
+    }
+
+    /// Notes that a key's value is broken where the mistake is told at one of its items.
+    func noteBroken(_ path: [String]) {
+        broken.insert(path)
     }
 
     /// Notes a mistake at a place that no value was read from.

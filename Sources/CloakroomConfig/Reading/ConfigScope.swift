@@ -138,6 +138,12 @@ struct ConfigScope {
         reading.complain(mistake, at: path + [name])
     }
 
+    /// Notes a mistake at the value of a key of this section that follows from what other keys say; see
+    /// ``ConfigReading/complain(_:at:origin:becauseOf:)``.
+    func complain(_ mistake: Mistake, at name: String, becauseOf causes: [[String]]) {
+        reading.complain(mistake, at: path + [name], becauseOf: causes)
+    }
+
     /// Notes a problem that does not keep the configuration from being used, at the value of a key of this section.
     func warn(_ mistake: Mistake, at name: String) {
         reading.warn(mistake, at: path + [name])
@@ -163,6 +169,7 @@ struct ConfigScope {
         let key = path + [name]
         if case .file = reading.origin(key), let entry = reading.tree[key + [String(item)]] {
             reading.add(mistake, key: key + [String(item)], origin: .file(entry.value))
+            reading.noteBroken(key)
         } else {
             reading.complain(mistake, at: key)
         }

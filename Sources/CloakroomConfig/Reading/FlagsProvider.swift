@@ -1,8 +1,9 @@
+import CloakroomCore
 import Configuration
 
 /// Lets the reader look values up in `--set key=value` flags. Lists are separated by commas. Of two flags for one key
 /// the later one counts.
-struct FlagsProvider: FixedProvider {
+struct FlagsProvider: FixedProvider, Unprintable {
     let providerName = "flags"
     let values: [[String]: String]
 

@@ -1,10 +1,11 @@
+import CloakroomCore
 import Configuration
 
 /// Lets the reader look tracing up in the variables that the OpenTelemetry specification names, as a platform sets them
 /// for all of its programs. They are the weakest source: what is written for this gateway goes before them.
 ///
 /// A variable that is set to nothing counts as one that is not set.
-struct OpenTelemetryProvider: FixedProvider {
+struct OpenTelemetryProvider: FixedProvider, Unprintable {
     let providerName = "OpenTelemetry variables"
     private let variables: [String: String]
 

@@ -36,21 +36,24 @@ extension Report {
     /// `check-config`: every error, warning and note on a line of its own; without errors, also one line that says so.
     /// - Parameters:
     ///   - isStrict: Whether a warning ends the command with 1.
-    ///   - trial: Further checks of a configuration whose values are valid; returns one sentence for each error.
+    ///   - trial: Further checks of a configuration whose values are valid. They are left out where the sources are
+    ///     offline.
     public static func checkConfig(
-        _ sources: ConfigSources, isStrict: Bool, trial: (GatewayPlan) -> [String]
+        _ sources: ConfigSources, isStrict: Bool, trial: (GatewayPlan) -> [ConfigFinding]
     ) -> Report {
         on(sources) { config in
-            let warnings = config.warnings.map(\.description)
-            let shown = ConfigProblems.ordered(config.warnings + config.notes).map(\.description)
-            let mistakes = trial(config.plan)
-            guard mistakes.isEmpty else { return Report(lines: shown + mistakes, exitCode: 1) }
+            let found = config.problems(sources.isOffline ? [] : trial(config.plan))
+            let problems = ConfigProblems.ordered(config.warnings + config.notes + found)
+            let lines = problems.map(\.description)
+            guard problems.allSatisfy({ $0.severity != .error }) else { return Report(lines: lines, exitCode: 1) }
+            let warnings = problems.filter { $0.severity == .warning }
             let counts = [
                 count(config.plan.routes.count, "route"), count(config.plan.upstreams.count, "upstream"),
                 warnings.isEmpty ? nil : count(warnings.count, "warning"),
+                sources.isOffline ? "secrets and certificates not read" : nil,
             ].compactMap(\.self).joined(separator: ", ")
             return Report(
-                lines: shown + ["\(sources.file ?? "configuration"): ok (\(counts))"],
+                lines: lines + ["\(sources.file ?? "configuration"): ok (\(counts))"],
                 exitCode: isStrict && !warnings.isEmpty ? 1 : 0)
         }
     }

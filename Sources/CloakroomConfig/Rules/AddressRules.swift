@@ -21,7 +21,7 @@ enum AddressRules {
             listener.scope.complain(
                 Mistake(
                     "port \(address.port) is the admin listener's", "choose another port, or set admin.address"),
-                at: "address")
+                at: "address", becauseOf: [admin.scope.path + ["address"], admin.scope.path + ["enabled"]])
         }
     }
 }

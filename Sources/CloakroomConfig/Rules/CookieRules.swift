@@ -16,16 +16,20 @@ enum CookieRules {
                 Mistake(
                     "sessions and passwords would travel in the clear",
                     "add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on"
-                        + " loopback only session.cookie.secure: false"), at: "address")
+                        + " loopback only session.cookie.secure: false"), at: "address",
+                becauseOf: [scope.path + ["secure"]]
+                    + ["tls", "tlsTerminatedInFront"].map { listener.scope.path + [$0] })
         }
         if !scope.isBroken("name"), !cookie.name.hasPrefix(CookiePlan.hostPrefix) {
             scope.complain(
                 Mistake(
                     "\(Printable.quoted(cookie.name)) lacks the prefix \(CookiePlan.hostPrefix)",
-                    "write \(CookiePlan.hostPrefix)\(cookie.name)"), at: "name")
+                    "write \(CookiePlan.hostPrefix)\(cookie.name)"), at: "name",
+                becauseOf: [scope.path + ["secure"]])
         } else if cookie.name == CookiePlan.hostPrefix {
             scope.complain(
-                Mistake("nothing follows the prefix", "write \(CookiePlan.hostPrefix)cloakroom"), at: "name")
+                Mistake("nothing follows the prefix", "write \(CookiePlan.hostPrefix)cloakroom"), at: "name",
+                becauseOf: [scope.path + ["secure"]])
         }
     }
 

@@ -42,7 +42,7 @@ enum RouteRules {
             Mistake(
                 "upstream \(Printable.quoted(name)) has no apiToken",
                 "add upstreams.\(name).apiToken, or do not inject it"),
-            at: "inject")
+            at: "inject", becauseOf: [scope.path + ["apiToken"]])
     }
 
     /// What the gateway sets is never a client's to say.
@@ -66,7 +66,8 @@ enum RouteRules {
         }
         guard let signIn = accounts.upstream else {
             route.scope.complain(
-                Mistake("nobody can sign in: no upstream has signIn", "add signIn to the upstream"), at: key)
+                Mistake("nobody can sign in: no upstream has signIn", "add signIn to the upstream"), at: key,
+                becauseOf: upstreams.scopes.map { $0.path + ["signIn"] })
             return
         }
         guard signIn != upstream else { return }

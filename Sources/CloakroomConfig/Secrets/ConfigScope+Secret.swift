@@ -7,22 +7,31 @@ extension ConfigScope {
         // In the order in which people read of them.
         reading.document(path + [name]) { $0.isSecret = true }
         _ = optional(twin, as: secretFilePath)
-        let value = optional(name, as: format, isSecret: true)
+        let value = optional(name, as: refusingReferences(format, to: name), isSecret: true)
         reading.document(path + [twin]) { $0.expectation = Self.secretFile }
         complainIfDoubled(name, twin)
         if isRequired, isPresent, !isGiven(name), !isGiven(twin) { reading.noteMissing(path + [name]) }
+        checkSource(name)
+        if let value { notePlaceholder(value, path + [name]) }
         return value
     }
 
     /// A list of secrets, which stands in the key itself or in the file that its twin names, one a line.
-    func secrets<Value>(_ name: String, as format: ValueFormat<Value>) -> [Value]? {
+    /// - Parameters:
+    ///   - isPair: Whether an item is `name=value`, and only the value is the secret.
+    ///   - secret: The secret of an item.
+    func secrets<Value>(
+        _ name: String, as format: ValueFormat<Value>, isPair: Bool = false, _ secret: (Value) -> Secret
+    ) -> [Value]? {
         let twin = SecretFilesProvider.twin(of: name)
         reading.document(path + [name]) { $0.isSecret = true }
         _ = optional(twin, as: secretFilePath)
         // How a secret is rendered does not show it.
-        let values = list(name, as: format)
+        let values = list(name, as: refusingReferences(format, to: name, isPair: isPair))
         reading.document(path + [twin]) { $0.expectation = Self.secretFile + ", one a line" }
         complainIfDoubled(name, twin)
+        checkSource(name)
+        for value in values ?? [] { notePlaceholder(secret(value), path + [name]) }
         return values
     }
 
@@ -33,6 +42,44 @@ extension ConfigScope {
     }
 
     private static let secretFile = "path of a file that holds the secret"
+
+    /// A format that does not take a reference to a variable for a secret.
+    private func refusingReferences<Value>(
+        _ format: ValueFormat<Value>, to name: String, isPair: Bool = false
+    ) -> ValueFormat<Value> {
+        let twin = (path + [SecretFilesProvider.twin(of: name)]).joined(separator: ".")
+        let instead =
+            "set \(reading.variable(path + [name])) to the secret itself, or name a file that holds it in \(twin)"
+        return ValueFormat(
+            format.expectation,
+            parse: { text throws(Mistake) in
+                let secret = isPair ? text.drop { $0 != "=" }.dropFirst() : text[...]
+                guard !VariableReference.isOne(secret) else {
+                    throw Mistake("is a reference to a variable, which nothing here replaces", instead)
+                }
+                return try format.parse(text)
+            }, render: format.render)
+    }
+
+    private func notePlaceholder(_ secret: Secret, _ key: [String]) {
+        if PlaceholderSecret.isOne(String(decoding: secret.bytes, as: UTF8.self)) { reading.notePlaceholder(key) }
+    }
+
+    /// Warns of a source that other users of the machine can read.
+    private func checkSource(_ name: String) {
+        switch reading.origin(path + [name]) {
+        case .secretFile(let file): warnIfReadableByOthers(file, at: name)
+        case .flag:
+            let twin = SecretFilesProvider.twin(of: name)
+            warn(
+                Mistake(
+                    "a secret on the command line stays in the shell's history, and other users can see it while the"
+                        + " process starts",
+                    "set \(reading.variable(path + [name])), or name a file that holds it in"
+                        + " \((path + [twin]).joined(separator: "."))"), at: name)
+        case .environment, .file, .fallback: break
+        }
+    }
 
     private func complainIfDoubled(_ name: String, _ twin: String) {
         for layer in [Layer.flags, .environment, .file] {

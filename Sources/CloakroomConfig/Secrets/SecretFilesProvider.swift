@@ -5,12 +5,17 @@ import FoundationEssentials
 /// Gives the values of secret keys from the files that their `…File` twins name.
 ///
 /// Symbolic links are followed: mounted secrets are links.
-struct SecretFilesProvider: FixedProvider {
+struct SecretFilesProvider: FixedProvider, Unprintable {
     let providerName = "secret files"
     /// Reads the twins: everything but secret files.
     let reader: ConfigReader
     /// What relative paths are relative to.
     let folder: String
+    /// Whether no file is opened, and every secret in a file counts as a valid one; see ``ConfigSources/isOffline``.
+    var isOffline = false
+
+    /// What stands for a secret whose file is not opened. It meets the rules of every key.
+    private static let offlineSecret = "not-read-because-the-check-is-offline"
 
     /// The key that names a secret's file.
     static func twin(of name: String) -> String { name + "File" }
@@ -39,6 +44,12 @@ struct SecretFilesProvider: FixedProvider {
             return LookupResult(encodedKey: key.description, value: nil)
         }
         let file = PathInConfig.resolve(path, in: folder)
+        guard !isOffline else {
+            let secret = name == "headers" ? "x-offline=\(Self.offlineSecret)" : Self.offlineSecret
+            return LookupResult(
+                encodedKey: file,
+                value: ConfigValue(type == .stringArray ? .stringArray([secret]) : .string(secret), isSecret: true))
+        }
         guard FileManager.default.fileExists(atPath: file) else { throw SecretFile.missing(path, at: file) }
         let content: ConfigContent =
             type == .stringArray

@@ -1,9 +1,11 @@
+import CloakroomCore
+
 /// A configuration file as keys and values, each with its place: what the reader looks values up in.
 ///
 /// Items of a list are keyed by their index: `routes`, `0`, `path`.
-struct ConfigTree: Sendable, Equatable {
+struct ConfigTree: Sendable, Equatable, Unprintable {
     /// What stands under a key.
-    enum Shape: Sendable, Equatable {
+    enum Shape: Sendable, Equatable, Unprintable {
         /// Nothing: `key:` with no value.
         case empty
         /// One value, as written.
@@ -15,7 +17,7 @@ struct ConfigTree: Sendable, Equatable {
     }
 
     /// One key of the file.
-    struct Entry: Sendable, Equatable {
+    struct Entry: Sendable, Equatable, Unprintable {
         /// Where the key stands; for an item of a list, where the item begins.
         let key: Position
         /// Where the value begins.

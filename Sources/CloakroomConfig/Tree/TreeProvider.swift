@@ -1,10 +1,11 @@
+import CloakroomCore
 import Configuration
 
 /// Lets the reader look values up in a ``ConfigTree``.
 ///
 /// Besides what is written in the file there are two keys that no file has: `#count` below a list gives the number of
 /// its items, `#names` below a mapping gives its keys.
-struct TreeProvider: FixedProvider {
+struct TreeProvider: FixedProvider, Unprintable {
     static let count = "#count"
     static let names = "#names"
 

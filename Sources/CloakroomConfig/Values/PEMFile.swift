@@ -6,7 +6,8 @@ enum PEMFile {
     }
 
     /// A format for the path of a PEM file; relative paths start in the given folder.
-    static func path(of content: Content, in folder: String) -> ValueFormat<String> {
+    /// - Parameter isRead: Whether the file is opened to see what it holds.
+    static func path(of content: Content, in folder: String, isRead: Bool) -> ValueFormat<String> {
         ValueFormat(
             "path of a PEM file",
             parse: { text throws(Mistake) in
@@ -15,7 +16,7 @@ enum PEMFile {
                     throw Mistake("holds PEM itself", "name a file that holds it")
                 }
                 let path = PathInConfig.resolve(try ValueFormat<String>.text.parse(text), in: folder)
-                try check(path, holds: content)
+                if isRead { try check(path, holds: content) }
                 return path
             }, render: { $0 })
     }
@@ -40,5 +41,12 @@ enum PEMFile {
                 throw Mistake("the key in \(Printable.quoted(path)) is encrypted", "store it without a passphrase")
             }
         }
+    }
+}
+
+extension ConfigScope {
+    /// A format for the path of a PEM file, which is opened unless the check is offline.
+    func pemFile(_ content: PEMFile.Content) -> ValueFormat<String> {
+        PEMFile.path(of: content, in: reading.folder, isRead: !reading.sources.isOffline)
     }
 }

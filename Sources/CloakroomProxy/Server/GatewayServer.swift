@@ -7,7 +7,7 @@ public import ServiceLifecycle
 import Synchronization
 
 /// Accepts clients and serves them until it is told to stop; then lets them finish.
-public final class GatewayServer: Service {
+public final class GatewayServer: Service, Unprintable {
     /// Where one listener listens.
     public struct BoundListener: Sendable, Equatable {
         /// The address and the port, as the system gave them.
@@ -18,6 +18,8 @@ public final class GatewayServer: Service {
 
     /// What it started with. What can change is in ``standing``.
     private let tables: GatewayTables
+    /// Whether it shares addresses with a gateway that listens on them already.
+    private let takesOver: Bool
     private let logger: Logger
     private let onListening: @Sendable ([BoundListener]) async -> Void
     private let phase = Mutex(Phase.starting)
@@ -35,12 +37,16 @@ public final class GatewayServer: Service {
     }
 
     /// Makes a server.
-    /// - Parameter onListening: Is called once all listeners stand.
+    /// - Parameters:
+    ///   - takesOver: Whether it shares addresses with another gateway of the same user that listens on them already, in
+    ///     order to replace it. Otherwise an address in use is an error.
+    ///   - onListening: Is called once all listeners stand.
     public init(
-        tables: GatewayTables, logger: Logger,
+        tables: GatewayTables, takesOver: Bool = false, logger: Logger,
         onListening: @escaping @Sendable ([BoundListener]) async -> Void = { _ in }
     ) {
         self.tables = tables
+        self.takesOver = takesOver
         self.logger = logger
         self.onListening = onListening
     }
@@ -100,8 +106,14 @@ public final class GatewayServer: Service {
         phase.withLock { $0 = .draining }
         logger.notice("draining", metadata: ["limit_seconds": "\(tables.plan.timeouts.drain.components.seconds)"])
         await Handover.close(sockets, limit: limit)
-        let isClean = Task.isCancelled ? false : await loops.drain(within: tables.plan.timeouts.drain)
-        if !isClean { logger.warning("exchanges were cut off at the drain limit") }
+        let isCancelled = Task.isCancelled
+        // Early or not, connections without an exchange are closed in good order, and nothing is cut off then.
+        let isClean = await loops.drain(within: isCancelled ? Self.earlyDrain : tables.plan.timeouts.drain)
+        if !isClean {
+            logger.warning(
+                isCancelled
+                    ? "exchanges were cut off: the gateway ended early" : "exchanges were cut off at the drain limit")
+        }
         await loops.stop()
         phase.withLock { $0 = .stopped }
         guard isToldToStop else {
@@ -109,15 +121,19 @@ public final class GatewayServer: Service {
         }
     }
 
+    /// How long a gateway that ends early, because another part of it has failed, waits for its connections.
+    private static let earlyDrain = Duration.milliseconds(50)
+
     /// Makes everything ready, and reads all files, before anything listens: where another gateway listens on the same
     /// addresses, one that cannot start takes no connection away from it.
     private func makeListeners(loops: LoopContexts, limit: ConnectionLimit) throws -> [Listener] {
         let addresses = AddressLimit(
             tables.plan.limits.connectionsPerAddress, exempt: tables.plan.trustedPeers)
         let refusals = RefusalCounters(tables.telemetry.metrics)
-        return try tables.plan.listeners.map { plan in
+        return try tables.plan.listeners.enumerated().map { index, plan in
             try Listener(
-                plan, loops: loops, limit: limit, addresses: addresses, refusals: refusals, logger: logger)
+                plan, index: index, loops: loops, limit: limit, addresses: addresses, refusals: refusals, logger: logger
+            )
         }
     }
 
@@ -127,7 +143,9 @@ public final class GatewayServer: Service {
     ) async throws -> [ListeningSocket] {
         var sockets: [ListeningSocket] = []
         do {
-            for listener in listeners { sockets.append(try await listener.bind(on: group, beside: sockets)) }
+            for listener in listeners {
+                sockets.append(try await listener.bind(on: group, beside: sockets, takesOver: takesOver))
+            }
         } catch {
             for socket in sockets { try? await socket.channel.close() }
             throw error
@@ -205,7 +223,19 @@ extension GatewayServer {
 }
 
 /// Why a listener does not stand.
-public struct ListenerError: Error, CustomStringConvertible {
+public struct ListenerError: ConfigFindingError, CustomStringConvertible {
     /// Which, why, and what to do.
     public let description: String
+    /// The same with the key of the value that is to blame; `nil` where none is.
+    public let finding: ConfigFinding?
+
+    init(description: String) {
+        self.description = description
+        finding = nil
+    }
+
+    init(_ finding: ConfigFinding) {
+        description = finding.sentence
+        self.finding = finding
+    }
 }

@@ -12,6 +12,8 @@ import NIOPosix
 /// One address that clients connect to.
 struct Listener {
     private let plan: ListenerPlan
+    /// Its place in the configuration.
+    private let index: Int
     private let tls: TLSListener?
     private let loops: LoopContexts
     private let limit: ConnectionLimit
@@ -20,14 +22,17 @@ struct Listener {
 
     /// - Throws: ``ListenerError`` if its certificates cannot be used.
     init(
-        _ plan: ListenerPlan, loops: LoopContexts, limit: ConnectionLimit, addresses: AddressLimit,
+        _ plan: ListenerPlan, index: Int, loops: LoopContexts, limit: ConnectionLimit, addresses: AddressLimit,
         refusals: RefusalCounters, logger: Logger
     ) throws {
         self.plan = plan
+        self.index = index
         self.loops = loops
         self.limit = limit
         self.logger = logger
-        tls = try plan.tls.map { try TLSListener($0, allowsHTTP2: plan.http2) }
+        tls = try plan.tls.map {
+            try TLSListener($0, allowsHTTP2: plan.http2, at: ["listeners", "\(index)", "tls"])
+        }
         setup = ConnectionSetup(plan, tls: tls, addresses: addresses, refusals: refusals)
     }
 
@@ -36,12 +41,15 @@ struct Listener {
         tls.map { (name: "\(plan.address)", tls: $0) }
     }
 
-    /// Begins to listen. The address can be shared with other gateways of the same user, so that a new one can stand
-    /// before the old one goes; see ``Handover``.
-    /// - Parameter others: What this gateway listens on already: it does not share an address with itself.
+    /// Begins to listen. Another gateway of the same user that is started to take over can share the address from then
+    /// on, so that a new one can stand before the old one goes; see ``Handover``.
+    /// - Parameters:
+    ///   - others: What this gateway listens on already: it does not share an address with itself.
+    ///   - takesOver: Whether the address is shared with a gateway that listens on it already. Otherwise the system
+    ///     refuses an address in use: two gateways that nobody meant to run together would get connections by turns.
     /// - Throws: ``ListenerError`` which names the address.
     func bind(
-        on group: MultiThreadedEventLoopGroup, beside others: [ListeningSocket]
+        on group: MultiThreadedEventLoopGroup, beside others: [ListeningSocket], takesOver: Bool
     ) async throws -> ListeningSocket {
         let loops = self.loops
         let limit = self.limit
@@ -50,7 +58,7 @@ struct Listener {
         let bootstrap = ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 4_096)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .serverChannelOption(.socketOption(.init(rawValue: SO_REUSEPORT)), value: 1)
+            .serverChannelOption(Self.sharing, value: takesOver ? 1 : 0)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(AcceptHandler(limit: limit, logger: logger))
@@ -69,20 +77,44 @@ struct Listener {
         do {
             let address = try SocketAddress.makeAddressResolvingHost(plan.address.host, port: plan.address.port)
             if others.contains(where: { $0.channel.localAddress == address }) {
-                throw IOError(errnoCode: EADDRINUSE, reason: "bind")
+                throw ListenerError(
+                    ConfigFinding(
+                        key: key,
+                        message: "address already in use: another listener of this gateway has \(plan.address)",
+                        suggestion: "choose another port"))
             }
-            let predecessors = ReuseportGroup.members(at: address)
+            let predecessors = takesOver ? ReuseportGroup.members(at: address) : []
             let channel = try await bootstrap.bind(to: address).get()
+            // The system compares the option of both sockets when the second one is bound: set only now, it lets one
+            // that takes over in later, and has kept this one out of an address in use.
+            if !takesOver {
+                do {
+                    try await channel.setOption(Self.sharing, value: 1).get()
+                } catch {
+                    try? await channel.close()
+                    throw error
+                }
+            }
             if !predecessors.isEmpty {
                 logger.notice(
                     "another gateway listens on this address too, and gets its share of connections until it stops",
                     metadata: ["address": "\(plan.address)"])
             }
             return ListeningSocket(channel: channel, predecessors: predecessors)
+        } catch let error as ListenerError {
+            throw error
         } catch {
+            let alternative = takesOver ? "only gateways of the same user can share an address" : Self.takeOver
             throw ListenerError(
-                description: "cannot listen on \(plan.address): \(error)"
-                    + " (choose a free port, or 0, and an address of this machine)")
+                ListenFailure.finding(error, address: plan.address, key: key, alternative: alternative))
         }
     }
+
+    private var key: [String] { ["listeners", "\(index)", "address"] }
+
+    /// What to do about an address that another gateway listens on.
+    static let takeOver = "serve --take-over replaces a gateway that runs there"
+
+    /// Lets sockets share an address (socket(7)).
+    private static let sharing = ChannelOptions.Types.SocketOption.socketOption(.init(rawValue: SO_REUSEPORT))
 }

@@ -1,23 +1,114 @@
 public import CloakroomCore
 import CloakroomTLS
+import FoundationEssentials
+import NIOSSL
 
 /// The files that TLS needs, tried as they will be used.
 public enum TLSFiles {
     /// Reads all certificates, keys and trust roots of a plan, and makes of them what serving makes.
-    /// - Returns: A sentence for each that is of no use: which file, why, and what to do.
-    public static func mistakes(in plan: GatewayPlan) -> [String] {
-        var mistakes: [String] = []
-        for listener in plan.listeners {
+    /// - Parameter now: The time at which certificates have to be valid.
+    /// - Returns: One error for each section whose files are of no use, with what to do; and one warning for each file
+    ///   with a certificate that has expired or is not valid yet. These are no errors: a gateway that starts again after
+    ///   its certificate has expired is more use than one that does not.
+    public static func findings(in plan: GatewayPlan, now: Timestamp) -> [ConfigFinding] {
+        var findings: [ConfigFinding] = []
+        for (index, listener) in plan.listeners.enumerated() {
             guard let tls = listener.tls else { continue }
-            do { _ = try TLSListener(tls, allowsHTTP2: listener.http2) } catch { mistakes.append("\(error)") }
+            findings += self.findings(
+                tls, allowsHTTP2: listener.http2, at: ["listeners", "\(index)", "tls"], now: now)
         }
         for upstream in plan.upstreams {
             guard let tls = upstream.tls else { continue }
-            do { _ = try UpstreamTLS.context(tls) } catch { mistakes.append("\(error)") }
+            findings += self.findings(tls, at: ["upstreams", upstream.name, "tls"], now: now)
         }
         if plan.tracing.exporter == .otlp, plan.tracing.otlp.caFile != nil {
-            do { _ = try UpstreamTLS.context(plan.tracing.otlp.tls) } catch { mistakes.append("\(error)") }
+            findings += self.findings(plan.tracing.otlp.tls, at: ["tracing", "otlp"], now: now)
         }
-        return mistakes
+        if plan.session.store == .valkey, let tls = plan.session.valkey.tls {
+            findings += self.findings(tls, at: ["session", "valkey", "tls"], now: now)
+        }
+        return findings
+    }
+
+    private static func findings(
+        _ tls: TLSPlan, allowsHTTP2: Bool, at section: [String], now: Timestamp
+    ) -> [ConfigFinding] {
+        do {
+            _ = try TLSListener(tls, allowsHTTP2: allowsHTTP2, at: section)
+        } catch {
+            let unknown = ConfigFinding(key: section + ["certificateFile"], message: "\(error)", suggestion: "")
+            return [(error as? any ConfigFindingError)?.finding ?? unknown]
+        }
+        var findings: [ConfigFinding?] = [
+            validity(of: tls.certificate.certificateFile, at: section + ["certificateFile"], now: now)
+        ]
+        for (index, pair) in tls.moreCertificates.enumerated() {
+            findings.append(
+                validity(
+                    of: pair.certificateFile, at: section + ["moreCertificates", "\(index)", "certificateFile"],
+                    now: now))
+        }
+        if let clients = tls.clientCertificates {
+            findings.append(roots(in: clients.caFile, at: section + ["clientCertificates", "caFile"], now: now))
+        }
+        return findings.compactMap(\.self)
+    }
+
+    private static func findings(_ tls: UpstreamTLSPlan, at section: [String], now: Timestamp) -> [ConfigFinding] {
+        do {
+            _ = try UpstreamTLS.context(tls)
+        } catch {
+            var roots = tls
+            roots.clientCertificate = nil
+            let isPair = (try? UpstreamTLS.context(roots)) != nil
+            return [
+                ConfigFinding(
+                    key: section + [isPair ? "keyFile" : "caFile"], message: error.description, suggestion: "")
+            ]
+        }
+        return [
+            tls.caFile.flatMap { roots(in: $0, at: section + ["caFile"], now: now) },
+            tls.clientCertificate.flatMap {
+                validity(of: $0.certificateFile, at: section + ["certificateFile"], now: now)
+            },
+        ].compactMap(\.self)
+    }
+
+    // MARK: - Validity
+
+    /// What is wrong with the times of a chain that is shown: all of its certificates have to be valid.
+    private static func validity(of file: String, at key: [String], now: Timestamp) -> ConfigFinding? {
+        for certificate in certificates(in: file) {
+            if let message = message(certificate, file, now) {
+                return ConfigFinding(
+                    key: key, message: message, suggestion: "renew it: the other side refuses it", isWarning: true)
+            }
+        }
+        return nil
+    }
+
+    /// What is wrong with the times of authorities: lists of them often hold some that have expired, so one that is valid
+    /// is enough.
+    private static func roots(in file: String, at key: [String], now: Timestamp) -> ConfigFinding? {
+        let messages = certificates(in: file).map { message($0, file, now) }
+        guard let first = messages.first ?? nil, messages.allSatisfy({ $0 != nil }) else { return nil }
+        return ConfigFinding(
+            key: key, message: first, suggestion: "renew it: nothing that it has signed is accepted", isWarning: true)
+    }
+
+    private static func certificates(in file: String) -> [NIOSSLCertificate] {
+        (try? NIOSSLCertificate.fromPEMFile(file)) ?? []
+    }
+
+    private static func message(_ certificate: NIOSSLCertificate, _ file: String, _ now: Timestamp) -> String? {
+        let seconds = now.milliseconds / 1_000
+        let (first, last) = (Int64(certificate.notValidBefore), Int64(certificate.notValidAfter))
+        if seconds > last { return "the certificate in \(file) expired on \(time(last))" }
+        if seconds < first { return "the certificate in \(file) is not valid before \(time(first))" }
+        return nil
+    }
+
+    private static func time(_ seconds: Int64) -> String {
+        Date(timeIntervalSince1970: Double(seconds)).formatted(.iso8601)
     }
 }

@@ -7,7 +7,8 @@ struct CheckConfig: ParsableCommand {
         commandName: "check-config", abstract: "Find every mistake in a configuration.",
         discussion: """
             Prints one line for each error and warning, with file, line, column and key. Exits with 1 if there is an error, \
-            with --strict also if there is a warning.
+            with --strict also if there is a warning. With --offline the files that the configuration names, such as those \
+            of secrets and certificates, are not opened and need not be there.
             """)
 
     @OptionGroup var options: ConfigOptions
@@ -15,9 +16,15 @@ struct CheckConfig: ParsableCommand {
     @Flag(help: "Exit with 1 if there is a warning.")
     var strict = false
 
+    @Flag(
+        help: "Do not open the files that the configuration names: secrets, certificates, keys, the session database.")
+    var offline = false
+
     func run() throws {
-        let report = Report.checkConfig(options.sources, isStrict: strict) { plan in
-            FileChecks.mistakes(in: plan)
+        var sources = options.sources
+        sources.isOffline = offline
+        let report = Report.checkConfig(sources, isStrict: strict) { plan in
+            FileChecks.findings(in: plan)
         }
         try report.finish()
     }

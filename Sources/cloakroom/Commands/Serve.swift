@@ -1,6 +1,7 @@
 import ArgumentParser
 import CloakroomConfig
 import CloakroomCore
+import CloakroomProxy
 import CloakroomTelemetry
 import Foundation
 
@@ -24,6 +25,13 @@ struct Serve: AsyncParsableCommand {
     var logLevel: String?
 
     @Flag(
+        name: .long,
+        help: ArgumentHelp(
+            "Share the addresses of the listeners with a gateway that runs on them already, in order to replace it. Without"
+                + " it, an address in use is an error."))
+    var takeOver = false
+
+    @Flag(
         help: ArgumentHelp(
             "Allow core dumps, and debuggers and profilers of the same user. For debugging only: what they read contains"
                 + " tokens and secrets."))
@@ -43,19 +51,23 @@ struct Serve: AsyncParsableCommand {
         do throws(ConfigProblems) {
             running = try ReadConfig.read(sources)
         } catch {
-            try FileHandle.standardError.write(
-                contentsOf: Data(error.problems.map { $0.description + "\n" }.joined().utf8))
-            throw ExitCode(1)
+            throw try CommandFailure.exit(error.problems)
         }
         let plan = running.config.plan
+        // Everything that keeps the gateway from starting is told at once, before anything is started.
+        let found = running.config.problems(
+            await ListenerCheck.findings(in: plan, takesOver: takeOver) + FileChecks.findings(in: plan))
+        let errors = found.filter { $0.severity == .error }
+        guard errors.isEmpty else { throw try CommandFailure.exit(errors) }
         let telemetry = GatewayTelemetry(settings: TelemetrySettings(plan))
         let now = Timestamp.now
         telemetry.metrics.recordStart(now: now)
         let state = ReloadState(sources, running: running, now: now)
         // Before anything listens: from here on SIGHUP no longer ends the process.
         let triggers = await ReloadTrigger.live(state)
-        try await CommandFailure.report {
-            let gateway = try await Gateway(plan: plan, telemetry: telemetry) { state.status }
+        try await CommandFailure.report(running.config) {
+            let gateway = try await Gateway(plan: plan, telemetry: telemetry, takesOver: takeOver) { state.status }
+            gateway.noteWarnings(running.config.warnings(and: found))
             let reload = ReloadService(
                 sources: sources, running: running, state: state, triggers: triggers
             ) {
@@ -70,12 +82,25 @@ struct Serve: AsyncParsableCommand {
 
 /// Says on standard error why a command cannot go on, and ends it.
 enum CommandFailure {
-    static func report(_ body: () async throws -> Void) async throws {
+    /// - Parameter config: The configuration that the command goes by: an error that one of its values has caused is told
+    ///   with the value's line.
+    static func report(_ config: LoadedConfig? = nil, _ body: () async throws -> Void) async throws {
         do {
             try await body()
         } catch {
-            try FileHandle.standardError.write(contentsOf: Data("cloakroom: \(error)\n".utf8))
-            throw ExitCode(1)
+            let isPlaced = (error as? any ConfigFindingError)?.finding != nil
+            guard let config, isPlaced else { throw try exit("cloakroom: \(error)") }
+            throw try exit(config.description(of: error))
         }
+    }
+
+    /// Writes problems to standard error, a line each.
+    static func exit(_ problems: [ConfigProblem]) throws -> ExitCode {
+        try exit(problems.map(\.description).joined(separator: "\n"))
+    }
+
+    private static func exit(_ text: String) throws -> ExitCode {
+        try FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
+        return ExitCode(1)
     }
 }

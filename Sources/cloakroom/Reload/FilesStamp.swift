@@ -29,7 +29,7 @@ struct FilesStamp: Sendable, Equatable {
 }
 
 /// A configuration as it stood in its files at one moment.
-struct ReadConfig: Sendable {
+struct ReadConfig: Sendable, Unprintable {
     let config: LoadedConfig
     /// The files that it was made from, as they were then.
     let stamp: FilesStamp

@@ -6,7 +6,7 @@ import ServiceLifecycle
 ///
 /// Everything is read anew and checked first; then it is in effect as a whole, or nothing of it is. One attempt ends
 /// before the next begins.
-struct ReloadService: Service {
+struct ReloadService: Service, Unprintable {
     private let triggers: AsyncStream<ReloadTrigger>
     private let reloader: Reloader
 
@@ -16,13 +16,13 @@ struct ReloadService: Service {
     ///   - running: What is in effect at the start.
     ///   - state: Is told each outcome.
     ///   - triggers: When to look; see ``ReloadTrigger/live(_:)``.
-    ///   - check: Tries what only trying tells, as `check-config` does. A sentence for each mistake.
+    ///   - check: Tries what only trying tells, as `check-config` does.
     ///   - now: The time.
     ///   - apply: Puts a plan to use, all of it; or throws an error that describes itself, and then nothing has changed.
     ///   - onOutcome: Is told each outcome too, once for each change of the files and for each signal.
     init(
         sources: ConfigSources, running: ReadConfig, state: ReloadState, triggers: AsyncStream<ReloadTrigger>,
-        check: @escaping @Sendable (GatewayPlan) -> [String] = { FileChecks.mistakes(in: $0) },
+        check: @escaping @Sendable (GatewayPlan) -> [ConfigFinding] = { FileChecks.findings(in: $0) },
         now: @escaping @Sendable () -> Timestamp = { .now },
         apply: @escaping @Sendable (GatewayPlan) async throws -> Void,
         onOutcome: @escaping @Sendable (ReloadOutcome) -> Void

@@ -10,6 +10,8 @@ struct ReloadOutcome: Sendable, Equatable {
     var trigger: ReloadTrigger
     /// What is wrong with it, a sentence each; empty if it is in effect.
     var problems: [String]
+    /// What does not keep it from being in effect, a line each.
+    var warnings: [String] = []
     /// The hash of the file that is in effect now; see ``ConfigStatus/hash``.
     var hash: String
 

@@ -3,10 +3,10 @@ import CloakroomCore
 import CloakroomProxy
 
 /// What is in effect, what was tried last, and how one leads to the other.
-struct Reloader {
+struct Reloader: Unprintable {
     let sources: ConfigSources
     let state: ReloadState
-    let check: @Sendable (GatewayPlan) -> [String]
+    let check: @Sendable (GatewayPlan) -> [ConfigFinding]
     let now: @Sendable () -> Timestamp
     let apply: @Sendable (GatewayPlan) async throws -> Void
     let onOutcome: @Sendable (ReloadOutcome) -> Void
@@ -19,7 +19,7 @@ struct Reloader {
     private var lastFound: Found?
 
     init(
-        sources: ConfigSources, state: ReloadState, check: @escaping @Sendable (GatewayPlan) -> [String],
+        sources: ConfigSources, state: ReloadState, check: @escaping @Sendable (GatewayPlan) -> [ConfigFinding],
         now: @escaping @Sendable () -> Timestamp, apply: @escaping @Sendable (GatewayPlan) async throws -> Void,
         onOutcome: @escaping @Sendable (ReloadOutcome) -> Void, running: ReadConfig
     ) {
@@ -49,11 +49,15 @@ struct Reloader {
         defer { lastFound = found }
         guard trigger == .signal || found == lastFound else { return }
         do throws(Refusal) {
-            let next = try next.get()
-            do { try await apply(next.config.plan) } catch { throw Refusal(problems: ["\(error)"]) }
+            let (next, warnings) = try next.get()
+            do {
+                try await apply(next.config.plan)
+            } catch {
+                throw Refusal(problems: [next.config.description(of: error)])
+            }
             running = next
             failure = nil
-            tell(trigger, problems: [])
+            tell(trigger, problems: [], warnings: warnings)
         } catch {
             let isKnown = failure?.problems == error.problems && failure?.stamp == stamp
             failure = (error.problems, stamp)
@@ -70,10 +74,10 @@ struct Reloader {
         let read: FilesStamp?
         let problems: [String]
 
-        init(_ result: Result<ReadConfig, Refusal>, known: FilesStamp) {
+        init(_ result: Result<(ReadConfig, warnings: [String]), Refusal>, known: FilesStamp) {
             self.known = known
             switch result {
-            case .success(let next): (read, problems) = (next.stamp, [])
+            case .success(let (next, _)): (read, problems) = (next.stamp, [])
             case .failure(let refusal): (read, problems) = (nil, refusal.problems)
             }
         }
@@ -84,7 +88,7 @@ struct Reloader {
         let problems: [String]
     }
 
-    private func read(files: Set<String>) throws(Refusal) -> ReadConfig {
+    private func read(files: Set<String>) throws(Refusal) -> (ReadConfig, warnings: [String]) {
         let next: ReadConfig
         do throws(ConfigProblems) {
             next = try ReadConfig.read(sources, files: files)
@@ -92,14 +96,16 @@ struct Reloader {
             throw Refusal(problems: error.problems.map(\.description))
         }
         let reasons = next.config.restartReasons(since: running.config.plan).map(\.description)
-        let problems = reasons + check(next.config.plan)
+        let found = next.config.problems(check(next.config.plan))
+        let problems = reasons + found.filter { $0.severity == .error }.map(\.description)
         guard problems.isEmpty else { throw Refusal(problems: problems) }
-        return next
+        return (next, next.config.warnings(and: found))
     }
 
-    private func tell(_ trigger: ReloadTrigger, problems: [String]) {
+    private func tell(_ trigger: ReloadTrigger, problems: [String], warnings: [String] = []) {
         let outcome = ReloadOutcome(
-            time: now(), trigger: trigger, problems: problems, hash: running.stamp.hash(of: sources.file))
+            time: now(), trigger: trigger, problems: problems, warnings: warnings,
+            hash: running.stamp.hash(of: sources.file))
         state.record(outcome, plan: running.config.reload)
         onOutcome(outcome)
     }
@@ -107,8 +113,21 @@ struct Reloader {
 
 /// What only trying tells of a plan: the files for TLS.
 enum FileChecks {
-    /// - Returns: A sentence for each file that is of no use.
-    static func mistakes(in plan: GatewayPlan) -> [String] {
-        TLSFiles.mistakes(in: plan) + SessionStoreSetup.mistakes(in: plan)
+    /// - Returns: Errors for what is of no use, warnings for certificates that are not valid at the moment.
+    static func findings(in plan: GatewayPlan) -> [ConfigFinding] {
+        TLSFiles.findings(in: plan, now: .now)
+    }
+}
+
+extension LoadedConfig {
+    /// The warnings of the reading and those among further problems, a line each.
+    func warnings(and found: [ConfigProblem]) -> [String] {
+        (warnings + found.filter { $0.severity == .warning }).map(\.description)
+    }
+
+    /// An error in one line; with the place of the value that has caused it, if one has.
+    func description(of error: any Error) -> String {
+        guard let finding = (error as? any ConfigFindingError)?.finding else { return "\(error)" }
+        return problems([finding]).map(\.description).joined()
     }
 }

@@ -11,7 +11,7 @@ import Tracing
 
 /// What signs people in and renews their tokens under one configuration. Another configuration brings another one, and
 /// this one goes on for as long as requests are under way with it.
-struct Accounts: Sendable {
+struct Accounts: Sendable, Unprintable {
     let ownEndpoints: any OwnEndpoints
     let renewer: any SessionRenewing
     /// Whose tokens are dealt in; `nil` where nobody signs in.
@@ -89,7 +89,7 @@ struct Accounts: Sendable {
 }
 
 /// Runs the accounts of the configuration in effect, and of those before it for as long as they are needed.
-final class AccountsService: Service {
+final class AccountsService: Service, Unprintable {
     private let arrivals = AsyncStream.makeStream(of: Void.self)
     /// Those that were taken over and do not run yet.
     private let waiting = Mutex<[Accounts]>([])

@@ -10,7 +10,7 @@ import Tracing
 import UnixSignals
 
 /// The whole gateway: every room is made here and joined with the others, and nowhere else.
-final class Gateway: Sendable {
+final class Gateway: Sendable, Unprintable {
     /// What it started with.
     let plan: GatewayPlan
     let telemetry: GatewayTelemetry
@@ -50,12 +50,14 @@ final class Gateway: Sendable {
 
     /// Joins everything that a plan asks for.
     /// - Parameters:
+    ///   - takesOver: Whether addresses are shared with a gateway that listens on them already, in order to replace it.
     ///   - configStatus: What the status page says of the configuration.
     ///   - onListening: Is told where clients connect, once they can.
     ///   - onAdminListening: Is told the port for operators.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream or the session store is of no use.
     init(
-        plan: GatewayPlan, telemetry: GatewayTelemetry, configStatus: @escaping @Sendable () -> ConfigStatus,
+        plan: GatewayPlan, telemetry: GatewayTelemetry, takesOver: Bool = false,
+        configStatus: @escaping @Sendable () -> ConfigStatus,
         onListening: @escaping @Sendable ([GatewayServer.BoundListener]) async -> Void = { _ in },
         onAdminListening: @escaping @Sendable (Int) async -> Void = { _ in }
     ) async throws {
@@ -84,7 +86,7 @@ final class Gateway: Sendable {
             await first.discard()
             throw error
         }
-        let server = GatewayServer(tables: tables, logger: logger) { listeners in
+        let server = GatewayServer(tables: tables, takesOver: takesOver, logger: logger) { listeners in
             for listener in listeners {
                 logger.notice(
                     "listening", metadata: ["address": "\(listener.address)", "tls": "\(listener.isTLS)"])
@@ -154,6 +156,21 @@ final class Gateway: Sendable {
     func noteReload(_ outcome: ReloadOutcome) {
         telemetry.metrics.recordReload(isSuccess: outcome.isSuccess, now: outcome.time)
         parts.observer.audit.configReloaded(hash: outcome.hash, problems: outcome.problems)
+        noteWarnings(outcome.warnings)
+    }
+
+    /// Logs warnings about the configuration that is in effect, a bounded number of them.
+    func noteWarnings(_ warnings: [String]) {
+        let bound = 20
+        for warning in warnings.prefix(bound) {
+            parts.logger.warning(
+                "warning about the configuration",
+                metadata: ["event": "config_warning", "problem": "\(warning.prefix(500))"])
+        }
+        guard warnings.count > bound else { return }
+        parts.logger.warning(
+            "more warnings about the configuration; check-config shows them all",
+            metadata: ["event": "config_warning", "count": "\(warnings.count - bound)"])
     }
 
     /// Serves until it is told to stop by a signal or by its task's cancellation. What was started last ends first, so
@@ -166,7 +183,9 @@ final class Gateway: Sendable {
             plan.timeouts.drain + RenewalLimits(plan.timeouts).lease + OTLPSpanExporter.flushBound + .seconds(5)
         let all = services + (reload.map { [$0] } ?? [])
         var configuration = ServiceGroupConfiguration(
-            services: all.map { .init(service: $0, successTerminationBehavior: .gracefullyShutdownGroup) },
+            services: all.map {
+                .init(service: NamedService($0), successTerminationBehavior: .gracefullyShutdownGroup)
+            },
             gracefulShutdownSignals: [.sigterm, .sigint], logger: parts.logger)
         configuration.maximumGracefulShutdownDuration = grace
         configuration.maximumCancellationDuration = .seconds(10)
@@ -174,6 +193,22 @@ final class Gateway: Sendable {
         defer { telemetry.shutdown() }
         try await ServiceGroup(configuration: configuration).run()
         parts.logger.notice("stopped")
+    }
+}
+
+/// A service as a library may print it: by the name of its type. swift-service-lifecycle logs what it runs.
+struct NamedService: Service, Unprintable {
+    private let service: any Service
+
+    init(_ service: any Service) {
+        self.service = service
+    }
+
+    var description: String { "\(type(of: service))" }
+    var debugDescription: String { description }
+
+    func run() async throws {
+        try await service.run()
     }
 }
 

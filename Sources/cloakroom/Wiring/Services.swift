@@ -24,7 +24,7 @@ extension SessionClock {
 }
 
 /// Carries finished spans away, to the last one.
-struct SpanExportService: Service {
+struct SpanExportService: Service, Unprintable {
     let telemetry: GatewayTelemetry
 
     func run() async throws {

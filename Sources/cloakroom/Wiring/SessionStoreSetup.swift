@@ -57,16 +57,6 @@ struct SessionStoreSetup {
         }
     }
 
-    /// What would keep a store from being made, and only trying tells: the files for TLS with a server.
-    static func mistakes(in plan: GatewayPlan) -> [String] {
-        do {
-            if let tls = try tls(plan.session) { _ = try NIOSSLContext(configuration: tls) }
-            return []
-        } catch {
-            return ["TLS with the session store: \(error)"]
-        }
-    }
-
     private static func tls(_ plan: SessionPlan) throws -> TLSConfiguration? {
         guard plan.store == .valkey, let tls = plan.valkey.tls else { return nil }
         return try UpstreamTLS.configuration(tls, protocols: [])
@@ -74,7 +64,7 @@ struct SessionStoreSetup {
 }
 
 /// Keeps the store going: connected, cleared of what has expired, told of uses. Ends after everything that asks it.
-struct SessionStoreService: Service {
+struct SessionStoreService: Service, Unprintable {
     let store: any SessionStore
 
     func run() async throws {

@@ -95,9 +95,6 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
             "11:3: session.idleTimout: there is no such key (did you mean \"idleTimeout\"?)"),
         MistakeCase(
             "session:", "sesion:",
-            "2:14: listeners.0.address: sessions and passwords would travel in the clear"
-                + " (add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on loopback"
-                + " only session.cookie.secure: false)",
             "10:1: sesion: there is no such key (did you mean \"session\"?)"),
         MistakeCase(
             "    path: /episodes", "    pth: /episodes",
@@ -280,6 +277,8 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
             "12:19: session.cookie.name: nothing follows the prefix (write __Host-cloakroom)"),
         MistakeCase(
             "127.0.0.1:0", "0.0.0.0:8080",
+            "6:24: upstreams.api.apiToken.value: is a placeholder that everybody can know"
+                + " (write the token that the upstream has given you, or listen on loopback only)",
             "12:21: session.cookie.secure: only development on loopback goes without Secure"
                 + " (write true, or listen on 127.0.0.1 only)"),
         MistakeCase(

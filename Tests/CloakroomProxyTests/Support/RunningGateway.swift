@@ -67,6 +67,8 @@ struct GatewaySetup: Sendable {
     var settings: TelemetrySettings
     var tracer: (any Tracer)?
     var resolver = HostResolver.system
+    /// Whether it shares addresses with a gateway that listens on them already.
+    var takesOver = false
     var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
     /// The n-th upstream connection follows the n-th script.
     var scripts: [[ScriptedUpstream.Step]]
@@ -107,7 +109,8 @@ struct GatewaySetup: Sendable {
                     tracer: tracer, logger: logger, resolver: resolver)
             }
             let box = PortBox()
-            let server = GatewayServer(tables: try makeTables(plan), logger: logger) { listeners in
+            let server = GatewayServer(tables: try makeTables(plan), takesOver: takesOver, logger: logger) {
+                listeners in
                 box.ports.withLock { $0 = listeners.map(\.address.port) }
             }
             let group = ServiceGroup(configuration: .init(services: [.init(service: server)], logger: logger))

@@ -12,7 +12,7 @@ struct ReloadBench: ~Copyable {
     let gateway = PretendedGateway()
     private(set) var reloader: Reloader
 
-    init(_ yaml: String = yaml(), files: [String: String] = [:], checks: [String] = []) throws {
+    init(_ yaml: String = yaml(), files: [String: String] = [:], checks: [ConfigFinding] = []) throws {
         let folder = try TemporaryFolder()
         for (name, text) in files { try folder.write(text, to: name) }
         try folder.write(yaml, to: "cloakroom.yaml")

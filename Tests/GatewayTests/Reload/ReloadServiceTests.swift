@@ -169,10 +169,24 @@ struct ReloadServiceTests {
 
     @Test("What only trying tells is tried before anything is put to use")
     func checked() async throws {
-        var bench = try ReloadBench(checks: ["TLS with upstream api: no good"])
+        let key = ["upstreams", "api", "targets"]
+        let finding = ConfigFinding(key: key, message: "no good", suggestion: "write another")
+        var bench = try ReloadBench(checks: [finding])
         await bench.handle(.signal)
-        #expect(bench.outcomes == [["TLS with upstream api: no good"]])
+        #expect(bench.outcomes == [["cloakroom.yaml:3:19: upstreams.api.targets: no good (write another)"]])
         #expect(paths(bench) == [])
+    }
+
+    @Test("What is only a warning does not keep a configuration from being put to use, and is told with its outcome")
+    func warnings() async throws {
+        let key = ["upstreams", "api", "targets"]
+        let warning = ConfigFinding(key: key, message: "old", suggestion: "renew it", isWarning: true)
+        var bench = try ReloadBench(checks: [warning])
+        await bench.handle(.signal)
+        #expect(bench.outcomes == [[]])
+        let told = bench.gateway.outcomes.flatMap(\.warnings)
+        #expect(told.count == 1)
+        #expect(told.allSatisfy { $0.hasSuffix("cloakroom.yaml:3:19: warning: upstreams.api.targets: old (renew it)") })
     }
 
     @Test("A secret that changes in its file is a change, also where a link is swapped as Kubernetes does")

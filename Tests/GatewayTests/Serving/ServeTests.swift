@@ -55,7 +55,7 @@ struct ServeTests {
                 let lines = result.errors.split(separator: "\n")
                 #expect(lines.count == 1, "\(result.errors)")
                 #expect(result.errors.contains("127.0.0.1:\(port)"), "\(result.errors)")
-                #expect(result.errors.contains("Address already in use"), "\(result.errors)")
+                #expect(result.errors.lowercased().contains("address already in use"), "\(result.errors)")
             }
         }
     }

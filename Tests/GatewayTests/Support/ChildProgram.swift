@@ -85,6 +85,12 @@ final class ChildProgram: Sendable {
 
     var processIdentifier: Int32 { process.processIdentifier }
 
+    /// The arguments as the system shows them to every user of the machine, one a line.
+    var commandLine: String {
+        let data = FileManager.default.contents(atPath: "/proc/\(process.processIdentifier)/cmdline") ?? Data()
+        return String(decoding: data, as: UTF8.self).replacing("\0", with: "\n")
+    }
+
     var isRunning: Bool { state.withLock { $0.ending == nil } }
 
     func send(_ signal: Int32) {

@@ -15,23 +15,27 @@ struct ServedCertificate: Sendable {
     let notAfter: Int64
 
     /// Reads a pair.
+    /// - Parameter section: The key of the section with both files; see ``ConfigFinding``.
     /// - Throws: ``ListenerError`` which names the file.
-    init(_ pair: CertificatePlan) throws {
+    init(_ pair: CertificatePlan, at section: [String]) throws {
+        func error(_ name: String, _ message: String, _ suggestion: String) -> ListenerError {
+            ListenerError(ConfigFinding(key: section + [name], message: message, suggestion: suggestion))
+        }
         file = pair.certificateFile
         let certificates: [NIOSSLCertificate]
         do {
             certificates = try NIOSSLCertificate.fromPEMFile(pair.certificateFile)
-        } catch {
-            throw ListenerError(
-                description: "\(pair.certificateFile): no certificate can be read from it"
-                    + " (give a PEM file, the server's certificate first)")
+        } catch _ {
+            throw error(
+                "certificateFile", "\(pair.certificateFile): no certificate can be read from it",
+                "give a PEM file, the server's certificate first")
         }
         chain = certificates.map { .certificate($0) }
         do {
             key = .privateKey(try NIOSSLPrivateKey(file: pair.keyFile, format: .pem))
-        } catch {
-            throw ListenerError(
-                description: "\(pair.keyFile): no private key can be read from it (give an unencrypted PEM file)")
+        } catch _ {
+            throw error(
+                "keyFile", "\(pair.keyFile): no private key can be read from it", "give an unencrypted PEM file")
         }
         names = certificates.first.map(Self.names) ?? []
         notAfter = certificates.first.map { Int64($0.notValidAfter) } ?? 0
@@ -39,10 +43,11 @@ struct ServedCertificate: Sendable {
             // BoringSSL compares the two when it is given both. Only here: in a handshake it would be too late.
             _ = try NIOSSLContext(
                 configuration: .makeServerConfiguration(certificateChain: chain, privateKey: key))
-        } catch {
-            throw ListenerError(
-                description: "\(pair.certificateFile) and \(pair.keyFile) do not go together: \(error)"
-                    + " (check that the key belongs to the certificate)")
+        } catch _ {
+            throw error(
+                "keyFile",
+                "\(pair.certificateFile) and \(pair.keyFile) do not go together: the key belongs to another certificate",
+                "name the key that the first certificate in the file was made for")
         }
     }
 

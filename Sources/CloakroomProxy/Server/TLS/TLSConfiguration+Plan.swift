@@ -5,8 +5,9 @@ import NIOSSL
 extension TLSConfiguration {
     /// How a listener shakes hands, but for the choice among certificates. Renegotiation is refused, as it is by
     /// default; session tickets are on, with keys that BoringSSL makes and rotates; there is no OCSP stapling.
+    /// - Parameter section: The key of the section that the plan was read from; see ``ConfigFinding``.
     /// - Throws: ``ListenerError`` which names the file.
-    init(_ plan: TLSPlan, _ certificate: ServedCertificate, allowsHTTP2: Bool) throws {
+    init(_ plan: TLSPlan, _ certificate: ServedCertificate, allowsHTTP2: Bool, at section: [String]) throws {
         self = .makeServerConfiguration(certificateChain: certificate.chain, privateKey: certificate.key)
         minimumTLSVersion = plan.minimumVersion == .tls13 ? .tlsv13 : .tlsv12
         cipherSuiteValues = plan.cipherSuites.map(\.cipher)
@@ -15,15 +16,18 @@ extension TLSConfiguration {
         // HTTP/1.1, like one that offers nothing. A request that was meant for another protocol (ALPACA) still has to
         // pass as HTTP with a Host of ours.
         applicationProtocols = allowsHTTP2 ? ["h2", "http/1.1"] : ["http/1.1"]
-        if let clients = plan.clientCertificates { try demand(clients) }
+        if let clients = plan.clientCertificates { try demand(clients, at: section) }
     }
 
-    private mutating func demand(_ clients: ClientCertificatePlan) throws {
+    private mutating func demand(_ clients: ClientCertificatePlan, at section: [String]) throws {
         do {
             trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(clients.caFile))
         } catch {
             throw ListenerError(
-                description: "\(clients.caFile): no certificate authority can be read from it (give a PEM file)")
+                ConfigFinding(
+                    key: section + ["clientCertificates", "caFile"],
+                    message: "\(clients.caFile): no certificate authority can be read from it",
+                    suggestion: "give a PEM file"))
         }
         // Chain, times and purpose are checked in both modes; a client has no host name to compare with.
         certificateVerification =

@@ -13,10 +13,11 @@ final class TLSListener: Sendable {
     private let current: Mutex<(plan: TLSPlan, material: TLSMaterial)>
 
     /// Reads the files of the plan.
+    /// - Parameter section: The key of the section that the plan was read from; see ``ConfigFinding``.
     /// - Throws: ``ListenerError`` which names the file.
-    init(_ plan: TLSPlan, allowsHTTP2: Bool) throws {
+    init(_ plan: TLSPlan, allowsHTTP2: Bool, at section: [String] = []) throws {
         self.allowsHTTP2 = allowsHTTP2
-        current = Mutex((plan, try TLSMaterial(plan, allowsHTTP2: allowsHTTP2)))
+        current = Mutex((plan, try TLSMaterial(plan, allowsHTTP2: allowsHTTP2, at: section)))
     }
 
     /// The handler of one connection.

@@ -14,27 +14,36 @@ struct TLSMaterial: Sendable {
     let clientAuthorities: FileStamp?
 
     /// Reads the files, and makes sure that they go together.
+    /// - Parameter section: The key of the section that the plan was read from; see ``ConfigFinding``.
     /// - Throws: ``ListenerError`` which names the file.
-    init(_ plan: TLSPlan, allowsHTTP2: Bool) throws {
+    init(_ plan: TLSPlan, allowsHTTP2: Bool, at section: [String] = []) throws {
         stamps = Self.stamps(plan)
         clientAuthorities = plan.clientCertificates == nil ? nil : stamps.last ?? nil
-        let standard = try ServedCertificate(plan.certificate)
-        let more = try plan.moreCertificates.map { pair in
-            let certificate = try ServedCertificate(pair)
+        let standard = try ServedCertificate(plan.certificate, at: section)
+        let more = try plan.moreCertificates.enumerated().map { index, pair in
+            let section = section + ["moreCertificates", "\(index)"]
+            let certificate = try ServedCertificate(pair, at: section)
             guard !certificate.names.isEmpty else {
                 throw ListenerError(
-                    description: "\(pair.certificateFile): it is made out to no DNS name, so that no client could"
-                        + " ask for it (give a certificate with subject alternative names)")
+                    ConfigFinding(
+                        key: section + ["certificateFile"],
+                        message:
+                            "\(pair.certificateFile): it is made out to no DNS name, so that no client could ask for it",
+                        suggestion: "give a certificate with subject alternative names"))
             }
             return certificate
         }
         certificates = [standard] + more
-        var configuration = try TLSConfiguration(plan, standard, allowsHTTP2: allowsHTTP2)
+        var configuration = try TLSConfiguration(plan, standard, allowsHTTP2: allowsHTTP2, at: section)
         if !more.isEmpty { configuration.sslContextCallback = Self.choice(among: certificates) }
         do {
             context = try NIOSSLContext(configuration: configuration)
         } catch {
-            throw ListenerError(description: "\(plan.certificate.certificateFile) makes no TLS listener: \(error)")
+            throw ListenerError(
+                ConfigFinding(
+                    key: section + ["certificateFile"],
+                    message: "\(plan.certificate.certificateFile) makes no TLS listener: \(error)",
+                    suggestion: "check that the certificates in it are whole"))
         }
     }
 

@@ -12,7 +12,7 @@ struct HandoverTests {
     private static func both(_ body: (_ old: RunningGateway, _ new: RunningGateway) async throws -> Void) async throws {
         try await setup.run { old in
             let port = old.port
-            let second = setup.plan { plan in
+            let second = setup.with(\.takesOver, true).plan { plan in
                 plan.eventLoops = 2
                 plan.listeners[0].address.port = port
             }
@@ -59,6 +59,55 @@ struct HandoverTests {
         }
     }
 
+    @Test(
+        "Rule 47: without being asked to take over, a second gateway on an address in use does not start, and the first is undisturbed"
+    )
+    func notAsked() async throws {
+        try await Self.setup.run { first in
+            let port = first.port
+            let second = Self.setup.plan { $0.listeners[0].address.port = port }
+            let error = await #expect(throws: ListenerError.self) { try await second.run { _ in } }
+            #expect(error?.finding?.key == ["listeners", "0", "address"])
+            #expect(error?.description.contains("address already in use") == true)
+            #expect(error?.description.contains("--take-over") == true)
+            for _ in 0..<50 { try await Self.ask(first) }
+            #expect(first.upstream.requests.count == 50)
+        }
+    }
+
+    @Test("An address that was taken over cannot be had without asking, and can be asked for again")
+    func afterTakingOver() async throws {
+        try await Self.both { _, new in
+            let port = new.port
+            let third = Self.setup.plan { $0.listeners[0].address.port = port }
+            await #expect(throws: ListenerError.self) { try await third.run { _ in } }
+            try await third.with(\.takesOver, true).run { #expect($0.port == port) }
+        }
+    }
+
+    @Test("Taking over where nothing runs is a start like any other")
+    func nothingToTakeOver() async throws {
+        try await Self.setup.with(\.takesOver, true).run { try await Self.ask($0) }
+    }
+
+    @Test("Addresses in use are found before anything starts, those for operators also while taking over")
+    func check() async throws {
+        try await Self.setup.run { first in
+            let address = HostAndPort(host: "127.0.0.1", port: first.port)
+            var plan = first.plan
+            plan.listeners[0].address = address
+            plan.admin = AdminPlan(address: address)
+            let all = await ListenerCheck.findings(in: plan, takesOver: false)
+            #expect(all.map(\.key) == [["listeners", "0", "address"], ["admin", "address"]])
+            #expect(all.allSatisfy { $0.message.contains("127.0.0.1:\(first.port)") && !$0.isWarning })
+            #expect(await ListenerCheck.findings(in: plan, takesOver: true).map(\.key) == [["admin", "address"]])
+            plan.listeners[0].address.port = 0
+            plan.admin = nil
+            #expect(await ListenerCheck.findings(in: plan, takesOver: false) == [])
+            try await Self.ask(first)
+        }
+    }
+
     @Test("Both accept while both stand")
     func sharing() async throws {
         try await Self.both { old, new in
@@ -94,7 +143,7 @@ struct HandoverTests {
         try await Self.both { old, new in
             try await Self.load(new, stopping: old)
             let port = new.port
-            let third = Self.setup.plan { plan in
+            let third = Self.setup.with(\.takesOver, true).plan { plan in
                 plan.eventLoops = 2
                 plan.listeners[0].address.port = port
             }

@@ -41,14 +41,15 @@ final class CertificateFolder: Sendable {
     /// A server's certificate and key in `<file>.crt` and `<file>.key`, made out to the names.
     @discardableResult
     func server(
-        _ file: String, names: [String], addresses: [[UInt8]] = [], commonName: String? = nil, isExpired: Bool = false
+        _ file: String, names: [String], addresses: [[UInt8]] = [], commonName: String? = nil, isExpired: Bool = false,
+        isEarly: Bool = false
     ) throws -> Pair {
         let alternatives =
             names.map { GeneralName.dnsName($0) }
             + addresses.map { .ipAddress(ASN1OctetString(contentBytes: $0[...])) }
         return try pair(
             file, subject: try DistinguishedName { CommonName(commonName ?? names.first ?? file) },
-            until: Date().addingTimeInterval(isExpired ? -60 : 3_600),
+            until: Date().addingTimeInterval(isExpired ? -60 : isEarly ? 200_000 : 3_600),
             extensions: try Certificate.Extensions {
                 try ExtendedKeyUsage([.serverAuth])
                 if !alternatives.isEmpty { SubjectAlternativeNames(alternatives) }

@@ -1,0 +1,139 @@
+import CloakroomConfig
+import CloakroomCore
+import Foundation
+import Testing
+
+@Suite("Secrets that are none")
+struct VariableReferenceTests {
+    /// Every secret: how it is written in the file around its value, its key, and whether it is a list.
+    static let secrets: [(yaml: @Sendable (String) -> String, key: String)] = [
+        ({ good("{ value: demo }", "{ value: '\($0)' }") }, "upstreams.api.apiToken.value"),
+        ({ ConfigFolder.good + "admin: { token: '\($0)' }\n" }, "admin.token"),
+        ({ good("  idleTimeout: 15m", "  secrets: ['\($0)']") }, "session.secrets"),
+        ({ good("  idleTimeout: 15m", "  valkey: { password: '\($0)' }") }, "session.valkey.password"),
+        (
+            { good("  idleTimeout: 15m", "  valkey: { sentinelPrimary: a, sentinelPassword: '\($0)' }") },
+            "session.valkey.sentinelPassword"
+        ),
+        ({ ConfigFolder.good + "tracing: { otlp: { headers: ['x-key=\($0)'] } }\n" }, "tracing.otlp.headers"),
+    ]
+
+    private static func good(_ piece: String, _ other: String) -> String {
+        ConfigFolder.good.replacingOccurrences(of: piece, with: other)
+    }
+
+    static let references = [
+        "${MY_TOKEN}", "$MY_TOKEN", "${MY_TOKEN:-fallback}", "$(MY_TOKEN)", " ${MY_TOKEN} ", "%MY_TOKEN%",
+        "{{ .token }}",
+        "$_a1",
+    ]
+
+    @Test(
+        "Rule 42: a reference to a variable is not taken for a secret, and the line says what to write",
+        arguments: references)
+    func inTheFile(_ reference: String) throws {
+        for secret in Self.secrets {
+            let lines = try ConfigFolder(secret.yaml(reference)).mistakes()
+            #expect(lines.count == 1, "\(lines)")
+            let line = lines.first ?? ""
+            #expect(line.contains(": \(secret.key)"), "\(line)")
+            #expect(line.contains("is a reference to a variable"), "\(line)")
+            let variable =
+                "CLOAKROOM_" + secret.key.replacing(/[A-Z]/) { "_\($0.output)" }.replacing(".", with: "_").uppercased()
+            #expect(line.contains("set \(variable) "), "\(line)")
+            #expect(line.contains("\(secret.key)File"), "\(line)")
+            #expect(!line.contains(reference), "\(line)")
+        }
+    }
+
+    @Test("Rule 42: the same from a variable, a flag and a file")
+    func elsewhere() throws {
+        let folder = try ConfigFolder()
+        try folder.write("${MY_TOKEN}\n", to: "token")
+        for (environment, overrides) in [
+            (["CLOAKROOM_ADMIN_TOKEN": "${MY_TOKEN_OF_32_BYTES}"], []),
+            ([:], [("admin.token", "${MY_TOKEN_OF_32_BYTES}")]),
+            ([:], [("admin.tokenFile", "token")]), (["OTEL_EXPORTER_OTLP_HEADERS": "x-key=${MY_TOKEN}"], []),
+            (["CLOAKROOM_SESSION_SECRETS": "$MY_TOKEN"], []),
+        ] as [([String: String], [(key: String, value: String)])] {
+            let lines = folder.mistakes(environment: environment, overrides: overrides)
+            #expect(lines.count == 1, "\(lines)")
+            #expect(
+                lines.allSatisfy { $0.contains("is a reference to a variable") && !$0.contains("MY_TOKEN") }, "\(lines)"
+            )
+        }
+    }
+
+    @Test(
+        "What only looks a little like a reference is a secret",
+        arguments: ["$", "a${MY_TOKEN}", "${MY_TOKEN}a", "$1abc", "$a-b", "50%", "%%", "${MY", "p$$w0rd"])
+    func others(_ secret: String) throws {
+        let folder = try ConfigFolder(Self.secrets[0].yaml(secret))
+        #expect(try folder.load().plan.upstreams[0].apiToken?.value == Secret(secret))
+    }
+
+    /// The same configuration, reached from other machines.
+    private func exposed(_ yaml: String) throws -> ConfigFolder {
+        try ConfigFolder(
+            yaml.replacingOccurrences(of: "127.0.0.1:0", with: "0.0.0.0:0\n    tlsTerminatedInFront: true")
+                .replacingOccurrences(of: "  cookie: { secure: false }\n", with: "")
+                .replacingOccurrences(of: "session:\n  idleTimeout: 15m\n", with: "session: { idleTimeout: 15m }\n"))
+    }
+
+    @Test(
+        "Rule 42: a placeholder is refused where other machines can connect, and works on loopback",
+        arguments: [
+            "demo-api-token", "secret", "replace", "changeme", "CHANGE-ME", "your-token", "changeme123", "xxxxxxxx",
+        ])
+    func placeholders(_ secret: String) throws {
+        let local = try ConfigFolder(Self.secrets[0].yaml(secret))
+        #expect(local.mistakes() == [])
+        let lines = try exposed(Self.secrets[0].yaml(secret)).mistakes()
+        #expect(lines.count == 1, "\(lines)")
+        #expect(
+            lines.allSatisfy {
+                $0.contains("upstreams.api.apiToken.value: is a placeholder that everybody can know")
+                    && !$0.contains(secret)
+            }, "\(lines)")
+    }
+
+    @Test(
+        "Rule 42: an operators' token that is a placeholder is refused where only the admin listener is reached from elsewhere"
+    )
+    func adminOnly() throws {
+        let token = "changeme-changeme-changeme"
+        let yaml = ConfigFolder.good + "admin: { token: \(token), address: \"ADDRESS:0\" }\n"
+        #expect(try ConfigFolder(yaml.replacingOccurrences(of: "ADDRESS", with: "127.0.0.1")).mistakes() == [])
+        let lines = try ConfigFolder(yaml.replacingOccurrences(of: "ADDRESS", with: "0.0.0.0")).mistakes()
+        #expect(lines.count == 1, "\(lines)")
+        #expect(lines.allSatisfy { $0.contains("admin.token: is a placeholder") && !$0.contains(token) }, "\(lines)")
+    }
+
+    @Test("Rule 42: every literal secret in what comes with the project is a placeholder")
+    func shipped() throws {
+        let package = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let files = [
+            "config/cloakroom.yaml", "deploy/kubernetes/secret/secret.yaml", "deploy/compose/secrets.sh", "README.md",
+            "Sources/cloakroom/Documentation.docc/QuickStart.md",
+        ]
+        var literals: Set<String> = []
+        for file in files {
+            let text = try String(contentsOf: package.appending(path: file), encoding: .utf8)
+            for line in text.split(separator: "\n") {
+                if let match = line.firstMatch(
+                    of: /(?:token|password|api-token|session-secrets): ([A-Za-z][A-Za-z0-9-]+)$/)
+                {
+                    literals.insert(String(match.1))
+                }
+                if let match = line.firstMatch(of: /(?:value: |api-token printf )([A-Za-z][A-Za-z0-9-]+)/) {
+                    literals.insert(String(match.1))
+                }
+            }
+        }
+        #expect(literals.isSuperset(of: ["demo-api-token", "replace", "secret"]), "\(literals)")
+        for literal in literals {
+            #expect(try exposed(Self.secrets[0].yaml(literal)).mistakes().count == 1, "\(literal)")
+        }
+    }
+}

@@ -1,0 +1,146 @@
+import Foundation
+import Glibc
+import MockAPI
+import Testing
+
+@testable import cloakroom
+
+/// A gateway that cannot start says why, in a line for each cause and in words that its operator can act on.
+@Suite("Failures at the start", .serialized, .timeLimit(.minutes(3)))
+struct StartFailureTests {
+    private func serve(
+        _ configuration: GatewayFile, _ more: [String] = [], folder: TemporaryFolder
+    ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
+        try folder.write(configuration.yaml, to: "gateway.yaml")
+        return try await ChildProgram.run(
+            try Executables.cloakroom(), ["serve", "--config", folder.path(of: "gateway.yaml")] + more)
+    }
+
+    /// Words of libraries that no operator needs.
+    private func expectPlain(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) {
+        for word in ["CancellationError", "bind(", "descriptor:", "errno", "cut off", "Already closed", "IOError"] {
+            #expect(!text.contains(word), "\(text)", sourceLocation: sourceLocation)
+        }
+    }
+
+    @Test("Ports in use are told one a line, with the line of the configuration and what to do")
+    func ports() async throws {
+        try await ScriptedUpstream.running { _, port in
+            let folder = try TemporaryFolder()
+            var taken = GatewayFile(upstream: "http://127.0.0.1:9000")
+            taken.address = "127.0.0.1:\(port)"
+            let listener = try await serve(taken, folder: folder)
+            #expect(listener.ending == ChildProgram.Ending(status: 1))
+            #expect(
+                listener.errors == folder.path(of: "gateway.yaml")
+                    + ":2:14: listeners.0.address: address already in use: another process listens on 127.0.0.1:\(port)"
+                    + " (stop that process, or choose another port; serve --take-over replaces a gateway that runs there)\n"
+            )
+            expectPlain(listener.errors + listener.output)
+
+            taken.adminAddress = "127.0.0.1:\(port)"
+            taken.address = "127.0.0.1:0"
+            let admin = try await serve(taken, folder: folder)
+            #expect(admin.ending == ChildProgram.Ending(status: 1))
+            #expect(admin.errors.split(separator: "\n").count == 1, "\(admin.errors)")
+            #expect(
+                admin.errors.contains("gateway.yaml:4:19: admin.address: address already in use"), "\(admin.errors)")
+            expectPlain(admin.errors + admin.output)
+
+            // Another address of the same port: two causes, two lines.
+            try await ScriptedUpstream.running { _, other in
+                taken.address = "127.0.0.1:\(other)"
+                let both = try await serve(taken, folder: folder)
+                #expect(both.ending == ChildProgram.Ending(status: 1))
+                #expect(both.errors.split(separator: "\n").count == 2, "\(both.errors)")
+                expectPlain(both.errors + both.output)
+            }
+        }
+    }
+
+    @Test("A port that takes a permission is told with what grants it")
+    func permission() async throws {
+        let setpriv = try Executables.onPath("setpriv", package: "util-linux")
+        let folder = try TemporaryFolder()
+        var low = GatewayFile(upstream: "http://127.0.0.1:9000")
+        low.address = "127.0.0.1:443"
+        try folder.write(low.yaml, to: "gateway.yaml")
+        // What root may do all the same is taken from it.
+        let result = try await ChildProgram.run(
+            setpriv,
+            [
+                "--bounding-set", "-net_bind_service", "--inh-caps", "-net_bind_service",
+                try Executables.cloakroom().path,
+                "serve", "--config", folder.path(of: "gateway.yaml"),
+            ])
+        #expect(result.ending == ChildProgram.Ending(status: 1))
+        let lines = result.errors.split(separator: "\n")
+        #expect(lines.count == 1, "\(result.errors)")
+        #expect(result.errors.contains("gateway.yaml:2:14: listeners.0.address: no permission to listen on port 443"))
+        #expect(result.errors.contains("CAP_NET_BIND_SERVICE"), "\(result.errors)")
+        expectPlain(result.errors + result.output)
+    }
+
+    @Test("An address that this machine does not have, and a name that nobody knows, are told as such")
+    func addresses() async throws {
+        let folder = try TemporaryFolder()
+        var strange = GatewayFile(upstream: "http://127.0.0.1:9000")
+        strange.adminAddress = "192.0.2.1:9999"
+        let result = try await serve(strange, folder: folder)
+        #expect(result.ending == ChildProgram.Ending(status: 1))
+        #expect(
+            result.errors.contains("admin.address: this machine has no address 192.0.2.1 (write one"),
+            "\(result.errors)")
+        expectPlain(result.errors + result.output)
+    }
+
+    @Test("A key of another certificate is told with both files and its line, by check-config in the same words")
+    func otherKey() async throws {
+        let (first, second) = (try DemoCertificate(), try DemoCertificate())
+        defer {
+            first.remove()
+            second.remove()
+        }
+        let folder = try TemporaryFolder()
+        var configuration = GatewayFile(upstream: "http://127.0.0.1:9000")
+        configuration.certificate = (first.certificateFile, second.keyFile)
+        let result = try await serve(configuration, folder: folder)
+        #expect(result.ending == ChildProgram.Ending(status: 1))
+        #expect(result.errors.split(separator: "\n").count == 1, "\(result.errors)")
+        #expect(result.errors.contains("gateway.yaml:7:16: listeners.1.tls.keyFile: "), "\(result.errors)")
+        #expect(result.errors.contains(first.certificateFile) && result.errors.contains(second.keyFile))
+        expectPlain(result.errors + result.output)
+        let check = try await ChildProgram.run(
+            try Executables.cloakroom(), ["check-config", "--config", folder.path(of: "gateway.yaml")])
+        #expect(check.ending.status == 1)
+        #expect(check.output.contains(result.errors), "\(check.output)")
+    }
+
+    @Test("Warnings are logged at the start and at a reload, and check-config shows the same lines")
+    func warnings() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("some-token", to: "token")
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: folder.path(of: "token"))
+        var configuration = GatewayFile(upstream: "http://127.0.0.1:9000")
+        configuration.apiTokenFile = folder.path(of: "token")
+        try folder.write(configuration.yaml, to: "gateway.yaml")
+        let program = try Executables.cloakroom()
+        let arguments = ["--config", folder.path(of: "gateway.yaml")]
+        let check = try await ChildProgram.run(program, ["check-config"] + arguments)
+        #expect(check.ending.status == 0)
+        #expect(check.output.contains("upstreams.api.apiToken.valueFile"), "\(check.output)")
+        #expect(check.output.contains("1 warning)"), "\(check.output)")
+        #expect(try await ChildProgram.run(program, ["check-config", "--strict"] + arguments).ending.status == 1)
+        let line = check.output.split(separator: "\n").first.map(String.init) ?? ""
+        try await ChildProgram.running(program, ["serve"] + arguments) { program in
+            func count() -> Int {
+                program.output.replacing("\\/", with: "/").components(separatedBy: line.replacing("\"", with: "\\\""))
+                    .count - 1
+            }
+            _ = try await program.waits(for: "the warning") { _ in count() == 1 ? true : nil }
+            _ = try await program.waits(for: "listening") { $0.output.contains("\"listening\"") ? true : nil }
+            program.send(SIGHUP)
+            _ = try await program.waits(for: "the warning again") { _ in count() == 2 ? true : nil }
+        }
+    }
+}

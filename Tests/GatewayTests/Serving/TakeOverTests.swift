@@ -1,0 +1,54 @@
+import Foundation
+import Glibc
+import MockAPI
+import Testing
+
+/// A second `cloakroom serve` on the addresses of a first.
+@Suite("Taking over", .serialized, .timeLimit(.minutes(3)))
+struct TakeOverTests {
+    @Test("Rule 47: a second gateway on the same port does not start unless it is asked to take over")
+    func second() async throws {
+        try await ServedGateway.running { first, _ in
+            let folder = try TemporaryFolder()
+            var same = GatewayFile(upstream: "http://127.0.0.1:9")
+            same.address = "127.0.0.1:\(first.clear.port)"
+            try folder.write(same.yaml, to: "second.yaml")
+            let program = try Executables.cloakroom()
+            let refused = try await ChildProgram.run(program, ["serve", "--config", folder.path(of: "second.yaml")])
+            #expect(refused.ending == ChildProgram.Ending(status: 1))
+            #expect(refused.errors.contains("--take-over"), "\(refused.errors)")
+            // Every request still reaches the first, whose upstream answers.
+            for _ in 0..<20 { #expect(try await WebClient(first.clear).get("/episodes").status == 200) }
+
+            let arguments = ["serve", "--take-over", "--config", folder.path(of: "second.yaml")]
+            try await ChildProgram.running(program, arguments) { second in
+                _ = try await second.waits(for: "the second listens") { program in
+                    program.logLines.contains { $0.message == "listening" } ? true : nil
+                }
+                #expect(second.output.contains("another gateway listens on this address too"), "\(second.output)")
+                first.program.send(SIGTERM)
+                #expect(try await first.program.ending(within: .seconds(20)).status == 0)
+                // Its upstream is nowhere: the answer is its own.
+                #expect(try await WebClient(first.clear).get("/episodes").status == 502)
+            }
+        }
+    }
+
+    @Test("A gateway that takes over needs an address of its own for operators, and is told so")
+    func admin() async throws {
+        try await ServedGateway.running { first, _ in
+            let folder = try TemporaryFolder()
+            var same = GatewayFile(upstream: "http://127.0.0.1:9")
+            same.address = "127.0.0.1:\(first.clear.port)"
+            same.adminAddress = "127.0.0.1:\(first.admin.port)"
+            try folder.write(same.yaml, to: "second.yaml")
+            let refused = try await ChildProgram.run(
+                try Executables.cloakroom(), ["serve", "--take-over", "--config", folder.path(of: "second.yaml")])
+            #expect(refused.ending == ChildProgram.Ending(status: 1))
+            #expect(refused.errors.split(separator: "\n").count == 1, "\(refused.errors)")
+            #expect(
+                refused.errors.contains("a gateway that takes over needs an address of its own"), "\(refused.errors)")
+            #expect(try await WebClient(first.clear).get("/episodes").status == 200)
+        }
+    }
+}
