@@ -139,8 +139,9 @@ class Stage:
         environment = {"PYTHONPATH": str(rigs.HERE), "PYTHONDONTWRITEBYTECODE": "1"}
         return self.process(module, [sys.executable, "-m", module, *arguments], port, environment)
 
-    def gateway(self, upstream_port=None, ports=None, warm_up=True, log=None, **changes):
+    def gateway(self, upstream_port=None, ports=None, warm_up=True, log=None, take_over=False, **changes):
         """Starts a gateway that forwards everything; `changes` are keys of its configuration, `log` a pipe for it."""
+        flags = ["--take-over"] if take_over else []
         port, tls_port, admin_port = ports or rigs.free_ports(3)
         files = {"certificateFile": str(self.folder / "certificate.pem"), "keyFile": str(self.folder / "key.pem")}
         config = {
@@ -167,7 +168,7 @@ class Stage:
         file = self.folder / f"gateway-{self.started}.yaml"
         # JSON is YAML.
         file.write_text(json.dumps(config, indent=2))
-        process = self.process("gateway", [self.binary, "serve", "--config", str(file)], admin_port, log=log)
+        process = self.process("gateway", [self.binary, "serve", "--config", str(file), *flags], admin_port, log=log)
         gateway = Gateway(process, port, tls_port, admin_port)
         process.wait_for(port)
         with http1.Client(port) as client:

@@ -42,8 +42,8 @@ valkey_password() {
     printf %s "$(openssl rand -hex 32)"
 }
 
-# The mock API's key, which is public knowledge. A real API's goes here instead.
-made api-token printf demo-api-token
+# What the gateway shows the mock API. A real API's key goes here instead.
+made api-token openssl rand -hex 32
 made session-secrets openssl rand -base64 48
 made admin-token openssl rand -hex 32
 made grafana-password openssl rand -hex 16

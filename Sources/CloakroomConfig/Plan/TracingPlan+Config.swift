@@ -90,7 +90,7 @@ extension OTLPPlan {
     fileprivate init(from scope: ConfigScope) {
         let defaults = OTLPPlan()
         let endpoint = scope.value("endpoint", as: .tracesEndpoint, default: defaults.endpoint)
-        let caFile = scope.optional("caFile", as: PEMFile.path(of: .certificate, in: scope.reading))
+        let caFile = scope.optional("caFile", as: scope.pemFile(.certificate))
         // A variable may be set for the other signals of a platform.
         if scope.isGivenThere("caFile"), !endpoint.lowercased().hasPrefix("https:"), !scope.isBroken("endpoint") {
             scope.complain(

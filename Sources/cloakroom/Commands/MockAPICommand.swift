@@ -19,6 +19,9 @@ struct MockAPICommand: AsyncParsableCommand {
     @Option(help: "The value of X-API-TOKEN that every request needs.")
     var apiToken = "demo-api-token"
 
+    @Option(help: "A file that holds that value, with at most a line break behind it; goes before --api-token.")
+    var apiTokenFile: String?
+
     @Option(
         name: .long,
         help: ArgumentHelp("Somebody who can sign in; may be given several times.", valueName: "email:password"))
@@ -53,11 +56,19 @@ struct MockAPICommand: AsyncParsableCommand {
         }
     }
 
+    private func token() throws -> String {
+        guard let apiTokenFile else { return apiToken }
+        guard let text = try? String(contentsOfFile: apiTokenFile, encoding: .utf8) else {
+            throw ValidationError("--api-token-file: \(apiTokenFile) cannot be read")
+        }
+        return text.trimmingCharacters(in: .newlines)
+    }
+
     func run() async throws {
         var settings = MockAPISettings()
         settings.host = host
         settings.port = port
-        settings.apiToken = apiToken
+        settings.apiToken = try token()
         settings.accessTokenLifetime = .seconds(accessTokenLifetime)
         settings.refreshTokenLifetime = .seconds(refreshTokenLifetime)
         settings.latency = .seconds(latency)
