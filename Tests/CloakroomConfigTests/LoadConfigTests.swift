@@ -13,7 +13,7 @@ import Testing
         #expect(plan.upstreams[0].tls == nil)
         #expect(plan.upstreams[0].resolveInterval == .seconds(30))
         #expect(plan.upstreams[0].pool == PoolPlan())
-        #expect(plan.upstreams[0].apiToken == APIToken(value: Secret("k7Tq-upstream")))
+        #expect(plan.upstreams[0].apiToken == APIToken(value: Secret("demo")))
         #expect(plan.upstreams[0].signIn == TokenCallPlan(path: "/auth", credentials: .basic))
         #expect(plan.upstreams[1].signIn == nil)
         #expect(plan.accounts == AccountsPlan())
