@@ -49,10 +49,12 @@ public final class UpstreamTargets: Sendable {
 }
 
 extension UpstreamTargets: TargetSelecting {
+    /// The target for a connection; see ``TargetSelecting``. `nil` once all were tried.
     public func chooseTarget(isFollowUp: Bool, tried: [Int], now: UInt64) -> Int? {
         health.withLock { $0.choose(now: now, tried: tried, isFollowUp: isFollowUp) }
     }
 
+    /// Closes the circuit of a target to which a connection was made.
     public func targetReached(_ index: Int) {
         health.withLock { health in
             health.succeeded(index)
@@ -60,6 +62,7 @@ extension UpstreamTargets: TargetSelecting {
         }
     }
 
+    /// Opens the circuit of a target to which no connection could be made, for 1 s doubling to 30 s.
     public func targetFailed(
         _ index: Int, _ failure: ConnectFailure, _ error: any Error, begunAt: UInt64, now: UInt64
     ) {

@@ -195,7 +195,7 @@ struct SecurityRuleTests {
     func unlisted() async throws {
         try await Self.isRefused(
             [
-                "/", "/public", "/public/", "/publicx/a", "/Public/a", "/private", "/auth/", "/auth/x", "/live",
+                "/", "/public", "/publicx/a", "/publicx/", "/Public/a", "/private", "/auth/", "/auth/x", "/live",
                 "/metrics",
             ].map { Ask.get($0) }, status: 404)
         try await Self.forward.run { gateway in

@@ -64,7 +64,9 @@ extension FuzzTarget {
         }
         try require(quotes == 4, "accepted with a member that is there twice")
         switch target {
-        case .user: try require(members["user"] != nil && text.contains("@"), "a user that is none")
+        case .user(let name):
+            try require(
+                members["user"] != nil && name == text && (1...255).contains(text.utf8.count), "a user that is none")
         case .session: try require(members["session"] != nil && text.utf8.count == 16, "a session that is none")
         }
     }

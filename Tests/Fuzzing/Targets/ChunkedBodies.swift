@@ -159,7 +159,37 @@ private struct PlainChunks {
         guard digits.allSatisfy(isHexadecimal), digits.count <= 16, !isWhole && extensions.isEmpty || !digits.isEmpty
         else { return false }
         if !digits.isEmpty, Int(String(decoding: digits, as: UTF8.self), radix: 16) == nil { return false }
-        return extensions.allSatisfy(isText)
+        // What a beginning may lack is an end of one of these.
+        let ends = isWhole ? [""] : ["", "a", "\"", "a\""]
+        return ends.contains { isExtensions(Array(extensions) + $0.utf8) }
+    }
+
+    /// `*( ";" token [ "=" ( token / quoted-string ) ] )`, without white space.
+    private static func isExtensions(_ text: [UInt8]) -> Bool {
+        var rest = text[...]
+        while let first = rest.popFirst() {
+            guard first == UInt8(ascii: ";"), takeToken(&rest) else { return false }
+            guard rest.first == UInt8(ascii: "=") else { continue }
+            rest.removeFirst()
+            guard rest.first == UInt8(ascii: "\"") ? takeQuoted(&rest) : takeToken(&rest) else { return false }
+        }
+        return true
+    }
+
+    private static func takeToken(_ rest: inout ArraySlice<UInt8>) -> Bool {
+        let token = rest.prefix(while: PlainHead.isToken)
+        rest.removeFirst(token.count)
+        return !token.isEmpty
+    }
+
+    private static func takeQuoted(_ rest: inout ArraySlice<UInt8>) -> Bool {
+        rest.removeFirst()
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "\"") { return true }
+            let text = byte == UInt8(ascii: "\\") ? rest.popFirst() : byte
+            guard text.map(isText) == true else { return false }
+        }
+        return false
     }
 
     private static func isBeginOfTrailer(_ line: ArraySlice<UInt8>, isWhole: Bool) -> Bool {
