@@ -131,7 +131,7 @@ final class Gateway: Sendable, Unprintable {
                     await onAdminListening(port)
                 })
         }
-        self.services = services + [server]
+        self.services = services + [ClientListenersService(server: server, store: sessions.store)]
     }
 
     /// Goes over to another configuration while it serves: all of it or nothing. Only for a plan that differs in nothing

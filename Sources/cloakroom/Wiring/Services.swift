@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomIdentity
+import CloakroomProxy
 import CloakroomTelemetry
 import Foundation
 import NIOCore
@@ -48,5 +49,24 @@ enum SecondSignal {
                 exit(128 + (signal == .sigterm ? 15 : 2))
             }
         }
+    }
+}
+
+/// Serves clients once the session store can be used: otherwise the first requests after a restart would get 503. A store
+/// that cannot be reached delays the listeners by ``storeWait`` at most.
+struct ClientListenersService: Service, Unprintable {
+    /// The longest wait for the store.
+    static let storeWait = Duration.seconds(1)
+
+    let server: GatewayServer
+    let store: any SessionStore
+
+    func run() async throws {
+        let end = ContinuousClock.now + Self.storeWait
+        while !store.isAvailable, !Task.isCancelled, ContinuousClock.now < end {
+            // Only cancellation cuts it short, and ends the loop.
+            try? await Task.sleep(for: .milliseconds(5))
+        }
+        try await server.run()
     }
 }
