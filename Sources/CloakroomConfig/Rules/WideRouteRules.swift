@@ -8,7 +8,7 @@ enum WideRouteRules {
         for route in routes {
             guard let pattern = route.pattern else { continue }
             // What is wrong with the path already is not worth a second complaint.
-            if !route.scope.isBroken("path") { checkTokenCalls(route, pattern, calls, patterns, accounts) }
+            if !route.scope.isBroken("path") { checkTokenCalls(route, pattern, calls, patterns, accounts, upstreams) }
             checkBase(route, pattern, among: routes)
             checkBearer(route, pattern)
         }
@@ -16,7 +16,7 @@ enum WideRouteRules {
 
     private static func checkTokenCalls(
         _ route: RouteConfig, _ pattern: PathPattern, _ calls: TokenCallPaths, _ patterns: [PathPattern],
-        _ accounts: AccountsPlan
+        _ accounts: AccountsPlan, _ upstreams: UpstreamsConfig
     ) {
         if let call = calls.tokenCall(namedBy: pattern) {
             let instead =
@@ -33,11 +33,16 @@ enum WideRouteRules {
         guard !hidden.isEmpty else { return }
         let list = hidden.map { "\($0.path) (\($0.kind.rawValue) of \($0.upstream))" }.joined(separator: ", ")
         let isUser = hidden.contains { $0.kind == .user }
-        route.scope.inform(
-            Mistake(
-                "\(pattern) contains \(list), which the route does not forward: 404",
-                isUser ? "a route that names the path of a user call can serve it" : ""),
-            at: "path")
+        let told = Mistake(
+            "\(pattern) contains \(list), which the route does not forward: 404",
+            isUser ? "a route that names the path of a user call can serve it" : "")
+        // Clients may well ask for their user, or for a page of another upstream that has such a path.
+        let own = route.upstream.map { upstreams.names[$0] }
+        if isUser || hidden.contains(where: { $0.upstream != own }) {
+            route.scope.warn(told, at: "path")
+        } else {
+            route.scope.inform(told, at: "path")
+        }
     }
 
     /// `/a/*` does not serve `/a`.

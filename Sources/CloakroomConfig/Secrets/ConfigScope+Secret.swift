@@ -31,7 +31,8 @@ extension ConfigScope {
         reading.document(path + [twin]) { $0.expectation = Self.secretFile + ", one a line" }
         complainIfDoubled(name, twin)
         checkSource(name)
-        for value in values ?? [] { notePlaceholder(secret(value), path + [name]) }
+        // A field of a collector may be no secret at all, such as a tenant's name.
+        if !isPair { for value in values ?? [] { notePlaceholder(secret(value), path + [name]) } }
         return values
     }
 

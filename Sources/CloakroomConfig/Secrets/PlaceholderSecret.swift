@@ -10,12 +10,24 @@ enum PlaceholderSecret {
         "your-api-token", "your-secret", "your-token", "xxx",
     ]
 
+    /// What `your…` stands for in an example.
+    private static let kinds = ["changeme", "token", "secret", "password", "key"]
+    /// The most characters around a word of ``words`` that make no secret of it.
+    private static let mostAround = 7
+
     /// Whether a secret is a placeholder, or nothing but one placeholder again and again, as people lengthen one that is
     /// too short.
     static func isOne(_ secret: String) -> Bool {
         let text = secret.lowercased()
-        if words.contains(text) || words.contains(String(trimmed(text))) { return true }
-        if text.allSatisfy({ "x*".contains($0) }) { return true }
+        if words.contains(text) { return true }
+        let core = trimmed(text)
+        // More around a word than a year or a few marks may be a secret after all.
+        if words.contains(String(core)), text.count - core.count <= mostAround { return true }
+        if text.count > 3, Set(text).count == 1 { return true }
+        let letters = text.filter(\.isLetter)
+        if letters.contains("changeme") || letters.hasPrefix("your"), kinds.contains(where: letters.contains) {
+            return true
+        }
         return words.contains { isRepetition(of: $0, text) }
     }
 

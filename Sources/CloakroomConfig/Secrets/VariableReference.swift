@@ -9,7 +9,8 @@ enum VariableReference {
             return true
         }
         if text.count > 2, text.hasPrefix("%"), text.hasSuffix("%") { return isName(text.dropFirst().dropLast()) }
-        return text.hasPrefix("$") && isName(text.dropFirst())
+        // A password may begin with a dollar: only names as environments have them count.
+        return text.hasPrefix("$") && isName(text.dropFirst()) && !text.contains(where: \.isLowercase)
     }
 
     /// Whether a text can name a variable (POSIX.1-2024, 3.216).

@@ -57,33 +57,34 @@ enum HopByHop {
         }
     }
 
-    /// Compares hashes in place of names: otherwise the cost would be that of all names times that of all options. Where
-    /// two hashes are equal by chance, once in 2^64, a field of the sender's own is lost.
     private static func markNamed(_ fields: inout [FieldIndex], _ bytes: Span<UInt8>) {
-        var options = InlineArray<32, UInt64>(repeating: 0)
-        var count = 0
-        for index in fields.indices where fields[index].name == .connection {
-            var tokens = ListTokens(fields[index].valueRange)
-            while let token = tokens.next(bytes), count < ConnectionOptions.limit {
-                options[count] = hash(bytes, token)
-                count += 1
-            }
-        }
+        let nominated = Nominations(fields, bytes)
         for index in fields.indices where canBeNamed(fields[index].name) {
-            let hash = hash(bytes, fields[index].nameRange)
-            for option in 0..<count where options[option] == hash { fields[index].isDropped = true }
+            if nominated.contains(fields[index].nameRange, bytes) { fields[index].isDropped = true }
         }
     }
 
-    /// Whether `Connection` names a field.
-    static func isNamed(_ name: ByteRange, _ fields: [FieldIndex], _ bytes: Span<UInt8>) -> Bool {
-        for index in fields.indices where fields[index].name == .connection {
-            var tokens = ListTokens(fields[index].valueRange)
-            while let token = tokens.next(bytes) {
-                if Ascii.equals(bytes, token, name) { return true }
+    /// The names in `Connection`, as hashes: otherwise the cost would be that of all names times that of all options. Where
+    /// two hashes are equal by chance, once in 2^64, a field of the sender's own is lost.
+    struct Nominations {
+        private var hashes = InlineArray<32, UInt64>(repeating: 0)
+        private var count = 0
+
+        init(_ fields: [FieldIndex], _ bytes: Span<UInt8>) {
+            for index in fields.indices where fields[index].name == .connection {
+                var tokens = ListTokens(fields[index].valueRange)
+                while count < ConnectionOptions.limit, let token = tokens.next(bytes) {
+                    hashes[count] = HopByHop.hash(bytes, token)
+                    count += 1
+                }
             }
         }
-        return false
+
+        func contains(_ name: ByteRange, _ bytes: Span<UInt8>) -> Bool {
+            let hash = HopByHop.hash(bytes, name)
+            for index in 0..<count where hashes[index] == hash { return true }
+            return false
+        }
     }
 
     /// Different in each process, so that no client can choose names whose hashes are equal.

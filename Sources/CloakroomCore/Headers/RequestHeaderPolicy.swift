@@ -149,10 +149,11 @@ public final class RequestHeaderPolicy: Sendable {
     public func passOn(_ names: [[UInt8]], in head: inout RequestHead) {
         let buffer = head.bytes
         let bytes = buffer.readableBytesUInt8Span
+        let nominated = HopByHop.Nominations(head.fields, bytes)
         for index in head.fields.indices where head.fields[index].isDropped && head.fields[index].name == .other {
             let name = head.fields[index].nameRange
             guard names.contains(where: { Ascii.equals(bytes, name, $0) }), !stripped.contains(bytes, name),
-                !HopByHop.isNamed(name, head.fields, bytes)
+                !nominated.contains(name, bytes)
             else { continue }
             head.fields[index].isDropped = false
         }

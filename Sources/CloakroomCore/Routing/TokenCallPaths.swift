@@ -30,6 +30,8 @@ public struct TokenCallPaths: Sendable {
     /// The canonical paths, one after the other in the order of `calls`, and where each ends.
     private let bytes: [UInt8]
     private let ends: [Int]
+    /// The calls whose path no call before them has: what a request is compared with.
+    private let distinct: [Int]
 
     /// Takes the calls of all upstreams.
     public init(_ upstreams: [UpstreamPlan]) {
@@ -42,10 +44,15 @@ public struct TokenCallPaths: Sendable {
         }
         var bytes: [UInt8] = []
         var ends: [Int] = []
-        for call in calls {
-            bytes += LenientPath.canonical(Array(call.path.utf8).span)
+        var distinct: [Int] = []
+        var seen: Set<[UInt8]> = []
+        for (index, call) in calls.enumerated() {
+            let path = LenientPath.canonical(Array(call.path.utf8).span)
+            if seen.insert(path).inserted { distinct.append(index) }
+            bytes += path
             ends.append(bytes.count)
         }
+        self.distinct = distinct
         self.calls = calls
         self.bytes = bytes
         self.ends = ends
@@ -64,10 +71,9 @@ public struct TokenCallPaths: Sendable {
     }
 
     private func index(of path: Span<UInt8>) -> Int? {
-        var start = 0
-        for index in ends.indices {
+        for index in distinct {
+            let start = index == 0 ? 0 : ends[index - 1]
             if LenientPath.isEqual(path, to: bytes.span.extracting(start..<ends[index])) { return index }
-            start = ends[index]
         }
         return nil
     }

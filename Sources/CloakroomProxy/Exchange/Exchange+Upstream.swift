@@ -103,7 +103,8 @@ extension Exchange {
                 variesByCookie: route?.varies(marks) == true,
                 crossOriginLines: generation.tables.cors.answerLines(crossOrigin)))
         if marks.isEventStream {
-            isEndlessStream = framing == .chunked || framing == .untilClose
+            // Browsers read endless ones with GET; one that answers another method has an end, which is worth waiting for.
+            isEndlessStream = record.method == .get && (framing == .chunked || framing == .untilClose)
             guard !isEndlessStream || !isToEnd else { return endTunnel(.goingAway) }
             watchSilence()
             if framing != .none { reviewGeneration() }

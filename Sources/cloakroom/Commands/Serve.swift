@@ -56,7 +56,7 @@ struct Serve: AsyncParsableCommand {
         let plan = running.config.plan
         // Everything that keeps the gateway from starting is told at once, before anything is started.
         let found = running.config.problems(
-            await ListenerCheck.findings(in: plan, takesOver: takeOver) + FileChecks.findings(in: plan))
+            ListenerCheck.findings(in: plan, takesOver: takeOver) + FileChecks.findings(in: plan))
         let errors = found.filter { $0.severity == .error }
         guard errors.isEmpty else { throw try CommandFailure.exit(errors) }
         let telemetry = GatewayTelemetry(settings: TelemetrySettings(plan))

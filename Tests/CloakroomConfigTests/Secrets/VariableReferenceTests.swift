@@ -24,8 +24,7 @@ struct VariableReferenceTests {
 
     static let references = [
         "${MY_TOKEN}", "$MY_TOKEN", "${MY_TOKEN:-fallback}", "$(MY_TOKEN)", " ${MY_TOKEN} ", "%MY_TOKEN%",
-        "{{ .token }}",
-        "$_a1",
+        "{{ .token }}", "$_A1",
     ]
 
     @Test(
@@ -66,7 +65,9 @@ struct VariableReferenceTests {
 
     @Test(
         "What only looks a little like a reference is a secret",
-        arguments: ["$", "a${MY_TOKEN}", "${MY_TOKEN}a", "$1abc", "$a-b", "50%", "%%", "${MY", "p$$w0rd"])
+        arguments: [
+            "$", "a${MY_TOKEN}", "${MY_TOKEN}a", "$1abc", "$a-b", "50%", "%%", "${MY", "p$$w0rd", "$Passw0rd", "$_a1",
+        ])
     func others(_ secret: String) throws {
         let folder = try ConfigFolder(Self.secrets[0].yaml(secret))
         #expect(try folder.load().plan.upstreams[0].apiToken?.value == Secret(secret))
@@ -84,6 +85,7 @@ struct VariableReferenceTests {
         "Rule 42: a placeholder is refused where other machines can connect, and works on loopback",
         arguments: [
             "demo-api-token", "secret", "replace", "changeme", "CHANGE-ME", "your-token", "changeme123", "xxxxxxxx",
+            "CHANGE-ME-PLEASE", "your_token_goes_here", "YOUR_ADMIN_TOKEN", "0000000000000000",
         ])
     func placeholders(_ secret: String) throws {
         let local = try ConfigFolder(Self.secrets[0].yaml(secret))
@@ -95,6 +97,15 @@ struct VariableReferenceTests {
                 $0.contains("upstreams.api.apiToken.value: is a placeholder that everybody can know")
                     && !$0.contains(secret)
             }, "\(lines)")
+    }
+
+    @Test(
+        "What only holds a word of a placeholder is a secret, and so is any field of a collector",
+        arguments: ["test-48151623421108839201", "1234567890token0987654321", "yourself-4f1b"])
+    func exposedSecrets(_ secret: String) throws {
+        #expect(try exposed(Self.secrets[0].yaml(secret)).mistakes() == [])
+        let tenant = ["OTEL_EXPORTER_OTLP_HEADERS": "X-Scope-OrgID=demo"]
+        #expect(try exposed(Self.secrets[0].yaml(secret)).mistakes(environment: tenant) == [])
     }
 
     @Test(

@@ -1,17 +1,22 @@
 public import CloakroomCore
 import NIOCore
-import NIOPosix
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
 
 /// Whether the addresses of a configuration can be listened on: asked before anything is started, so that all that cannot
 /// are told at once. What counts is the listening itself, which may still fail.
 public enum ListenerCheck {
     /// - Parameter takesOver: Whether addresses are shared with another gateway; then only the operators' is looked at.
     /// - Returns: What is wrong, one for each address.
-    public static func findings(in plan: GatewayPlan, takesOver: Bool) async -> [ConfigFinding] {
+    public static func findings(in plan: GatewayPlan, takesOver: Bool) -> [ConfigFinding] {
         var findings: [ConfigFinding] = []
         if !takesOver {
             for (index, listener) in plan.listeners.enumerated() {
-                if let error = await error(at: listener.address) {
+                if let error = error(at: listener.address) {
                     findings.append(
                         ListenFailure.finding(
                             error, address: listener.address, key: ["listeners", "\(index)", "address"],
@@ -19,7 +24,7 @@ public enum ListenerCheck {
                 }
             }
         }
-        if let admin = plan.admin, let error = await error(at: admin.address) {
+        if let admin = plan.admin, let error = error(at: admin.address) {
             findings.append(
                 ListenFailure.finding(
                     error, address: admin.address, key: ["admin", "address"],
@@ -29,14 +34,24 @@ public enum ListenerCheck {
         return findings
     }
 
-    private static func error(at address: HostAndPort) async -> (any Error)? {
+    /// Binds a socket and closes it. It never listens: clients that connect meanwhile are refused, as they should be, and
+    /// not accepted and cut off. With `SO_REUSEADDR` only a socket that listens keeps the address (socket(7), ip(7)).
+    private static func error(at address: HostAndPort) -> (any Error)? {
         // The system chooses a free one.
         guard address.port != 0 else { return nil }
         do {
-            let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-                .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-                .bind(to: try SocketAddress.makeAddressResolvingHost(address.host, port: address.port)).get()
-            try await channel.close()
+            let place = try SocketAddress.makeAddressResolvingHost(address.host, port: address.port)
+            let family = place.withSockAddr { pointer, _ in Int32(pointer.pointee.sa_family) }
+            let descriptor = socket(family, Int32(SOCK_STREAM.rawValue), 0)
+            guard descriptor >= 0 else { throw IOError(errnoCode: errno, reason: "socket") }
+            defer { _ = close(descriptor) }
+            var isOn: Int32 = 1
+            let size = socklen_t(MemoryLayout<Int32>.size)
+            guard setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isOn, size) == 0 else {
+                throw IOError(errnoCode: errno, reason: "setsockopt")
+            }
+            let result = place.withSockAddr { bind(descriptor, $0, socklen_t($1)) }
+            guard result == 0 else { throw IOError(errnoCode: errno, reason: "bind") }
             return nil
         } catch {
             return error

@@ -97,13 +97,13 @@ struct HandoverTests {
             var plan = first.plan
             plan.listeners[0].address = address
             plan.admin = AdminPlan(address: address)
-            let all = await ListenerCheck.findings(in: plan, takesOver: false)
+            let all = ListenerCheck.findings(in: plan, takesOver: false)
             #expect(all.map(\.key) == [["listeners", "0", "address"], ["admin", "address"]])
             #expect(all.allSatisfy { $0.message.contains("127.0.0.1:\(first.port)") && !$0.isWarning })
-            #expect(await ListenerCheck.findings(in: plan, takesOver: true).map(\.key) == [["admin", "address"]])
+            #expect(ListenerCheck.findings(in: plan, takesOver: true).map(\.key) == [["admin", "address"]])
             plan.listeners[0].address.port = 0
             plan.admin = nil
-            #expect(await ListenerCheck.findings(in: plan, takesOver: false) == [])
+            #expect(ListenerCheck.findings(in: plan, takesOver: false) == [])
             try await Self.ask(first)
         }
     }
