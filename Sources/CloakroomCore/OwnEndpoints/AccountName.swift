@@ -1,7 +1,10 @@
-// Normalisation form KC has no name in the standard library. Only cold paths come here.
+// Normalisation has no name in the standard library. Only cold paths come here.
 import Foundation
 
-/// The one name of an account: two spellings that an upstream takes for the same account are the same here.
+/// The one name of an account: ways of writing it that no upstream tells apart (case, normalisation) are the same here.
+///
+/// Names that only look alike or that only some databases compare as equal (`ı` and `i`, `ß` and `ss`, full-width letters)
+/// are different accounts: one must not list or end the sessions of the other. They have ``throttleBytes`` in common.
 ///
 /// Whatever finds by account (a user's list of sessions, sign-out everywhere) uses this and never the text that was typed.
 /// The first byte tells the kinds of names apart, so that a name of one kind never equals one of another: a typed name
@@ -10,8 +13,8 @@ public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomRe
     /// The bytes that accounts are compared and hashed by.
     public let canonicalBytes: [UInt8]
 
-    /// Brings a typed e-mail address into its one spelling: without white space and controls around it, case-folded, in
-    /// normalisation form KC (UAX #15, NFKC_Casefold but for what that ignores), as UTF-8.
+    /// Brings a typed e-mail address into its one spelling: without white space and controls around it, in lower case, in
+    /// normalisation form C (UAX #15), as UTF-8.
     public init(email: String) {
         let scalars = email.unicodeScalars
         let isEdge: (Unicode.Scalar) -> Bool = {
@@ -19,9 +22,9 @@ public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomRe
         }
         let start = scalars.firstIndex { !isEdge($0) } ?? scalars.endIndex
         let end = scalars.lastIndex { !isEdge($0) }.map(scalars.index(after:)) ?? start
-        // Normalised on both sides of the folding: it maps composed characters, and may leave its results decomposed.
-        let composed = String(scalars[start..<end]).precomposedStringWithCompatibilityMapping
-        canonicalBytes = Array(Self.folded(composed).precomposedStringWithCompatibilityMapping.utf8)
+        // Normalised on both sides of the lowering: it maps composed characters, and may leave its results decomposed.
+        let composed = String(scalars[start..<end]).precomposedStringWithCanonicalMapping
+        canonicalBytes = Array(composed.lowercased().precomposedStringWithCanonicalMapping.utf8)
     }
 
     /// Names the account that an upstream knows by a user id.
@@ -46,21 +49,24 @@ public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomRe
     public var description: String { "<redacted>" }
     /// Shows no child.
     public var customMirror: Mirror { Mirror(self, children: []) }
-
-    /// Lower case by way of upper case: some letters have two lower-case forms (`ß` and `ss`, `ς` and `σ`). `ẞ` is its own
-    /// upper case, hence lower case first.
-    private static func folded(_ text: String) -> String {
-        text.lowercased().uppercased().lowercased()
-    }
 }
 
 extension AccountName {
-    /// A coarser spelling for counting attempts, in which names are equal that many databases take for equal: without
+    /// The bytes that attempts to sign in are counted by: a typed name, case-folded and in normalisation form KC (UAX #15,
+    /// NFKC_Casefold except for the characters that it ignores), as UTF-8.
+    ///
+    /// Never for finding sessions: two people may share it.
+    public var throttleBytes: [UInt8] {
+        let text = String(decoding: canonicalBytes, as: UTF8.self).precomposedStringWithCompatibilityMapping
+        return Array(Self.folded(text).precomposedStringWithCompatibilityMapping.utf8)
+    }
+
+    /// ``throttleBytes`` in a coarser spelling, in which names are equal that many databases take for equal: without
     /// accents and other marks on letters, and with `ø`, `đ`, `ł`, `ħ`, `ŧ`, `ı`, `æ` and `œ` as their base letters.
     ///
     /// Never for finding sessions: two people may share it.
-    public var withoutMarks: AccountName {
-        let text = String(decoding: canonicalBytes, as: UTF8.self).decomposedStringWithCompatibilityMapping
+    public var throttleBytesWithoutMarks: [UInt8] {
+        let text = String(decoding: throttleBytes, as: UTF8.self).decomposedStringWithCompatibilityMapping
         var scalars = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {
             switch scalar.properties.generalCategory {
@@ -68,7 +74,13 @@ extension AccountName {
             default: scalars.append(contentsOf: Self.baseLetters[scalar] ?? [scalar])
             }
         }
-        return AccountName(canonicalBytes: Array(String(scalars).utf8))
+        return Array(String(scalars).utf8)
+    }
+
+    /// Lower case by way of upper case: some letters have two lower-case forms (`ß` and `ss`, `ς` and `σ`). `ẞ` is its own
+    /// upper case, hence lower case first.
+    private static func folded(_ text: String) -> String {
+        text.lowercased().uppercased().lowercased()
     }
 
     /// Letters with a stroke and joined letters, which do not decompose.

@@ -5,9 +5,10 @@
 ///
 /// Accounts are counted by the typed name, case-folded and normalised: before the upstream has accepted a password, no
 /// other name is known. Many databases also take `jö` for `jo`, so that each accent would be five guesses more. All
-/// spellings with marks are therefore counted together as well (``ThrottleKey/Scope/spelling``), by the name without
-/// them. A success forgets the failures of exactly the typed name, never those of that common count: an attacker whose own
-/// account differs from another in an accent only cannot reset it. All spellings of a name together have twice the
+/// spellings with marks, and those that case folding or normalisation form KC changes (`ı`, `ß`, full-width letters), are
+/// therefore counted together as well (``ThrottleKey/Scope/spelling``), by the name without marks. A success forgets
+/// failures only if the folded name is exactly the typed one (``isFolded(_:)``), and never those of that common count: an
+/// attacker whose own account looks like another one, or differs from it in an accent only, cannot reset it. All spellings of a name together have twice the
 /// attempts of one, whatever their number. Spellings that only the upstream knows to be one account (an alias, dots that
 /// it ignores) are bounded by the address.
 ///
@@ -36,13 +37,13 @@ public enum SignInThrottle {
     ///   - key: The key that they are hashed under.
     public static func keys(account: AccountName, address: String, under key: KeyedHash) -> [ThrottleKey] {
         let block = AddressBlock(address)?.bytes ?? Array(address.utf8)
-        let name = account.canonicalBytes
-        let base = account.withoutMarks.canonicalBytes
+        let name = account.throttleBytes
+        let base = account.throttleBytesWithoutMarks
         var keys = [
             makeKey(.accountAndAddress, [name, block], key), makeKey(.address, [block], key),
             makeKey(.account, [base], key),
         ]
-        if base != name { keys.append(makeKey(.spelling, [base, block], key)) }
+        if base != account.canonicalBytes { keys.append(makeKey(.spelling, [base, block], key)) }
         return keys
     }
 
@@ -52,8 +53,14 @@ public enum SignInThrottle {
     ) -> [ThrottleKey] {
         let block = AddressBlock(address)?.bytes ?? Array(address.utf8)
         return [
-            makeKey(.attemptsOfAccount, [account.canonicalBytes, block], key), makeKey(.attempts, [block], key),
+            makeKey(.attemptsOfAccount, [account.throttleBytes, block], key), makeKey(.attempts, [block], key),
         ]
+    }
+
+    /// Whether an account is counted by exactly its own name. Otherwise its failures may be those of another account that
+    /// folds to the same name, and a success does not forget them.
+    public static func isFolded(_ account: AccountName) -> Bool {
+        account.canonicalBytes == account.throttleBytes
     }
 
     /// Seconds for `Retry-After` (RFC 9110 §10.2.3), rounded up: who comes back then does not come too early.

@@ -24,7 +24,7 @@ public struct ThrottleKey: Sendable, Hashable {
         case attemptsOfAccount = 4
         /// One address: all attempts, successful ones too.
         case attempts = 5
-        /// All spellings of an account with marks on letters, from one address.
+        /// All spellings of an account with marks on letters or that case folding changes, from one address.
         case spelling = 6
     }
 

@@ -10,7 +10,7 @@ extension AccountEndpoints {
     /// 200 with the sessions of whoever asks.
     func listSessions(_ request: OwnRequest) async -> OwnResponse {
         await withSession(of: request) { session throws(SessionStoreError) in
-            let all = try await store.sessions(of: session.user.account, now: request.now)
+            let all = try await ownSessions(of: session, now: request.now)
             return OwnResponse(status: 200, content: .json(SessionListDocument.make(all, current: session.id)))
         }
     }
@@ -18,8 +18,21 @@ extension AccountEndpoints {
     /// 200 with `{"ended": n}`: a page that says how many there were needs no second request.
     func endOtherSessions(_ request: OwnRequest) async -> OwnResponse {
         await withSession(of: request) { session throws(SessionStoreError) in
-            let ended = try await store.takeAll(
+            var ended = try await store.takeAll(
                 of: session.user.account, but: session.id, reason: .revoked, now: request.now)
+            if let name = typedAccount(of: session) {
+                // One by one: `takeAll` would also end sessions of another user id with the same typed name.
+                do throws(SessionStoreError) {
+                    for other in try await store.sessions(of: name, now: request.now) {
+                        let one = try await store.take(other.id, of: name, reason: .revoked, now: request.now)
+                        if let one { ended.append(one) }
+                    }
+                } catch {
+                    // What has ended until here is logged and its tokens are revoked; the request can be sent again.
+                    noteEnd(of: ended, by: session, request)
+                    throw error
+                }
+            }
             noteEnd(of: ended, by: session, request)
             return OwnResponse(status: 200, content: .json(Array(#"{"ended":\#(ended.count)}"#.utf8)))
         }
@@ -31,13 +44,34 @@ extension AccountEndpoints {
         await withSession(of: request) { session throws(SessionStoreError) in
             guard let id = request.name.flatMap({ SessionID($0) }) else { return problem(.notFound) }
             guard id != session.id else { return await signOut(request) }
-            let account = session.user.account
-            guard let ended = try await store.take(id, of: account, reason: .revoked, now: request.now) else {
+            guard let ended = try await takeOwn(id, of: session, reason: .revoked, now: request.now) else {
                 return problem(.notFound)
             }
             noteEnd(of: [ended], by: session, request)
             return OwnResponse(status: 204)
         }
+    }
+
+    /// The account that the same user's sessions have which were made without a user id: by an earlier release, or while
+    /// the `user` call returned none. `nil` where it is the session's own account.
+    private func typedAccount(of session: Session) -> AccountName? {
+        session.user.name == session.user.account ? nil : session.user.name
+    }
+
+    /// All sessions of the user that a session belongs to, the latest first.
+    func ownSessions(of session: Session, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
+        let all = try await store.sessions(of: session.user.account, now: now)
+        guard let name = typedAccount(of: session) else { return all }
+        return (all + (try await store.sessions(of: name, now: now))).sorted { $0.createdAt > $1.createdAt }
+    }
+
+    /// Ends one of the sessions that ``ownSessions(of:now:)`` lists.
+    func takeOwn(
+        _ id: SessionID, of session: Session, reason: SessionEndReason, now: Timestamp
+    ) async throws(SessionStoreError) -> EndedSession? {
+        let ended = try await store.take(id, of: session.user.account, reason: reason, now: now)
+        guard ended == nil, let name = typedAccount(of: session) else { return ended }
+        return try await store.take(id, of: name, reason: reason, now: now)
     }
 
     private func noteEnd(of ended: [EndedSession], by session: Session, _ request: OwnRequest) {

@@ -119,11 +119,10 @@ extension AccountEndpoints {
     /// Ends the oldest sessions of an account that has too many, or one person with one password could fill the store.
     /// That it cannot be done now is no reason to refuse a sign-in; the next one tries again.
     private func makeRoom(for session: Session, _ request: OwnRequest) async {
-        let account = session.user.account
-        guard let all = try? await store.sessions(of: account, now: request.now) else { return }
+        guard let all = try? await ownSessions(of: session, now: request.now) else { return }
         var ended: [EndedSession] = []
         for oldest in all.dropFirst(self.session.maxSessionsPerAccount) where oldest.id != session.id {
-            let one = try? await store.take(oldest.id, of: account, reason: .replaced, now: request.now)
+            let one = try? await takeOwn(oldest.id, of: session, reason: .replaced, now: request.now)
             if let one { ended.append(one) }
         }
         guard !ended.isEmpty else { return }

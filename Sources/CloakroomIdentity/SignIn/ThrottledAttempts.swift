@@ -28,7 +28,8 @@ struct ThrottledAttempts: Sendable {
             keys += SignInThrottle.attemptKeys(account: account, address: address, under: key)
         }
         let states = try await store.throttleStates(keys, now: now)
-        var attempt = ThrottledAttempt(store: store, signInsPerAddress: signInsPerAddress)
+        var attempt = ThrottledAttempt(
+            store: store, signInsPerAddress: signInsPerAddress, forgetsFailures: SignInThrottle.isFolded(account))
         let waits = zip(keys, states).compactMap { attempt.rule($0.scope).wait($1, now: now) }
         if let longest = waits.max() { return .throttled(longest) }
         for (key, state) in zip(keys, states) {
@@ -60,11 +61,15 @@ struct ThrottledAttempt: Sendable {
 
     private let store: any ThrottleStore
     private let signInsPerAddress: Int
+    private let forgetsFailures: Bool
     private var reservations: [Reservation] = []
 
-    init(store: any ThrottleStore, signInsPerAddress: Int) {
+    /// - Parameter forgetsFailures: Whether the failures that a success forgets are those of the typed name only:
+    ///   ``SignInThrottle/isFolded(_:)``.
+    init(store: any ThrottleStore, signInsPerAddress: Int, forgetsFailures: Bool) {
         self.store = store
         self.signInsPerAddress = signInsPerAddress
+        self.forgetsFailures = forgetsFailures
     }
 
     func rule(_ scope: ThrottleKey.Scope) -> ThrottleRule {
@@ -96,13 +101,14 @@ struct ThrottledAttempt: Sendable {
     }
 
     /// The credentials were right: what the account has failed from this address is forgotten, and elsewhere this attempt
-    /// alone is taken back. It stays counted among all attempts. A store that fails now leaves too many counted, which
+    /// alone is taken back. Where the count may belong to another account, whose name folds to the same one, only this
+    /// attempt is taken back there too. It stays counted among all attempts. A store that fails now leaves too many counted, which
     /// costs no more than a wait.
     func succeeded(now: Timestamp) async {
         for reservation in reservations {
             switch reservation.key.scope {
-            case .accountAndAddress: await replace(reservation, now: now) { _ in nil }
-            case .address, .account, .spelling: await takeBack(reservation, now: now)
+            case .accountAndAddress where forgetsFailures: await replace(reservation, now: now) { _ in nil }
+            case .accountAndAddress, .address, .account, .spelling: await takeBack(reservation, now: now)
             case .attemptsOfAccount, .attempts: break
             }
         }

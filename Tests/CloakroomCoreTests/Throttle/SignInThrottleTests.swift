@@ -57,6 +57,21 @@ struct SignInThrottleTests {
         #expect(SignInThrottle.rule(.spelling) == SignInThrottle.rule(.accountAndAddress))
     }
 
+    @Test(
+        "Rule 35: look-alikes are counted as the name that they fold to, and together once more",
+        arguments: [
+            ("adm\u{131}n@a.b", "admin@a.b"), ("stra\u{df}e@a.b", "strasse@a.b"), ("\u{ff4a}o@a.b", "jo@a.b"),
+        ])
+    func lookAlikes(one: String, other: String) {
+        let (lookAlike, plain) = (keys(one, "192.0.2.1"), keys(other, "192.0.2.1"))
+        #expect(Array(lookAlike.prefix(3)) == plain)
+        #expect(lookAlike.map(\.scope) == [.accountAndAddress, .address, .account, .spelling])
+        func attempts(_ email: String) -> [ThrottleKey] {
+            SignInThrottle.attemptKeys(account: AccountName(email: email), address: "192.0.2.1", under: key)
+        }
+        #expect(attempts(one) == attempts(other))
+    }
+
     @Test("share what they have in common and nothing else")
     func parts() {
         let one = keys("jo@example.com", "192.0.2.1")

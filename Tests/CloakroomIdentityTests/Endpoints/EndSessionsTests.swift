@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomIdentity
+import Foundation
 import Testing
 
 @Suite("DELETE of sessions under the accounts prefix")
@@ -110,5 +111,97 @@ struct EndSessionsTests {
         let (ticket, _) = try await subject.session(of: AccountName(email: "J\u{f3}@Example.com"))
         _ = try await subject.session(of: AccountName(email: "jo\u{301}@example.COM"))
         #expect(await subject.sessions(.endOtherSessions, ticket: ticket).json == #"{"ended":1}"#)
+    }
+
+    /// Two accounts with user ids that were signed in to under one typed name, sessions of that name without a user id,
+    /// and one of a look-alike.
+    private struct Mixed {
+        let subject = EndpointsUnderTest()
+        let mine: (ticket: SessionTicket, session: Session)
+        let typed: (ticket: SessionTicket, session: Session)
+        let others: [(ticket: SessionTicket, session: Session)]
+
+        init() async throws {
+            let name = AccountName(email: "admin@example.com")
+            let store = subject.store
+            func signIn(id: String?, _ name: AccountName, after: Int64) async throws -> (SessionTicket, Session) {
+                var new = NewSession(
+                    user: EndpointsUnderTest.signedIn("1").user, tokens: EndpointsUnderTest.signedIn("1").tokens)
+                let account = id.map { AccountName(userID: $0, source: SessionSource(upstream: "api")) }
+                new.user = UserProfile(json: new.user.json, account: account ?? name, name: name)
+                return try await store.create(new, now: EndpointsUnderTest.now + .seconds(after))
+            }
+            mine = try await signIn(id: "17", name, after: 0)
+            typed = try await signIn(id: nil, name, after: 1)
+            others = [
+                try await signIn(id: "18", name, after: 2),
+                try await signIn(id: nil, AccountName(email: "adm\u{131}n@example.com"), after: 3),
+                try await signIn(id: nil, AccountName(email: "al@example.com"), after: 4),
+            ]
+        }
+
+        func expectOthersGoOn() async {
+            for other in others { #expect(await subject.whoAmI(other.ticket).status == 200) }
+        }
+    }
+
+    @Test("Rule 35: the list has the sessions of the typed name that were made without a user id, and no others")
+    func listsTyped() async throws {
+        let all = try await Mixed()
+        let json = try #require(await all.subject.sessions(.listSessions, ticket: all.mine.ticket).json)
+        let parts = json.components(separatedBy: #"{"id":""#).dropFirst().map { String($0.prefix(16)) }
+        #expect(parts == ["\(all.typed.session.id)", "\(all.mine.session.id)"])
+    }
+
+    @Test("Rule 35: ending all others ends those of the typed name that were made without a user id, and no others")
+    func endsTyped() async throws {
+        let all = try await Mixed()
+        #expect(await all.subject.sessions(.endOtherSessions, ticket: all.mine.ticket).json == #"{"ended":1}"#)
+        #expect(await all.subject.whoAmI(all.typed.ticket).problem?.reason == .revoked)
+        #expect(await all.subject.whoAmI(all.mine.ticket).status == 200)
+        await all.expectOthersGoOn()
+        #expect(
+            all.subject.observer.all
+                == [.signOutOthers([all.typed.session.id], by: all.mine.session.id, tokens: .revoking)])
+    }
+
+    @Test("Rule 35: ending one ends one of the typed name that was made without a user id, and no other's")
+    func endsOneTyped() async throws {
+        let all = try await Mixed()
+        for other in all.others {
+            let response = await all.subject.sessions(.endSession, "\(other.session.id)", ticket: all.mine.ticket)
+            #expect(response.problem == Problem(.notFound))
+        }
+        await all.expectOthersGoOn()
+        let response = await all.subject.sessions(.endSession, "\(all.typed.session.id)", ticket: all.mine.ticket)
+        #expect(response.status == 204)
+        #expect(await all.subject.whoAmI(all.typed.ticket).problem?.reason == .revoked)
+    }
+
+    @Test("Rule 35: sessions of the typed name without a user id count for the most sessions of an account")
+    func evictsTyped() async throws {
+        let subject = EndpointsUnderTest(maxSessionsPerAccount: 2)
+        let name = EndpointsUnderTest.account
+        let (typed, _) = try await subject.session(of: name)
+        let id = AccountName(userID: "17", source: SessionSource(upstream: "api"))
+        var signedIn = EndpointsUnderTest.signedIn("1", account: id)
+        signedIn.user.name = name
+        subject.client.answer(.success(signedIn))
+        for second in 1...2 {
+            #expect(await subject.whoAmI(typed).status == 200)
+            #expect(await subject.signIn(at: EndpointsUnderTest.now + .seconds(Int64(second))).status == 200)
+        }
+        #expect(await subject.whoAmI(typed).status == 401)
+        #expect(subject.store.count == 2)
+    }
+
+    @Test("Rule 35: a look-alike neither lists nor ends the sessions of a name without a user id")
+    func lookAlike() async throws {
+        let all = try await Mixed()
+        let lookAlike = all.others[1]
+        let json = try #require(await all.subject.sessions(.listSessions, ticket: lookAlike.ticket).json)
+        #expect(!json.contains("\(all.typed.session.id)"))
+        #expect(await all.subject.sessions(.endOtherSessions, ticket: lookAlike.ticket).json == #"{"ended":0}"#)
+        #expect(await all.subject.whoAmI(all.typed.ticket).status == 200)
     }
 }

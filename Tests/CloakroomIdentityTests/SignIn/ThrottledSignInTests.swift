@@ -84,6 +84,28 @@ struct ThrottledSignInTests {
         #expect(await subject.signIn(email: "j\u{f4}@example.com").status == 429)
     }
 
+    @Test(
+        "Rule 35: signing in as one's own account does not forget the failures of a look-alike",
+        arguments: [("admin@a.b", "adm\u{131}n@a.b"), ("stra\u{df}e@a.b", "strasse@a.b"), ("jo@a.b", "\u{ff4a}o@a.b")])
+    func lookAlike(victim: String, own: String) async {
+        let subject = subject()
+        var tried = 0
+        for _ in 0..<20 {
+            subject.client.answer(.failure(TokenClientError(.rejected, in: .signIn)))
+            if await subject.signIn(email: victim).status == 401 { tried += 1 }
+            subject.client.answer(.success(EndpointsUnderTest.signedIn("1")))
+            _ = await subject.signIn(email: own)
+        }
+        #expect(tried == 5)
+    }
+
+    @Test("Rule 35: a success under a name that folding changes takes back its own attempt")
+    func ownLookAlike() async {
+        let subject = subject(nil)
+        for _ in 0..<20 { #expect(await subject.signIn(email: "stra\u{df}e@a.b").status == 200) }
+        #expect(subject.store.throttleStates.keys.allSatisfy { [.attempts, .attemptsOfAccount].contains($0.scope) })
+    }
+
     @Test("counts one account from another address apart, and all of a /64 together")
     func addresses() async {
         let subject = subject()
