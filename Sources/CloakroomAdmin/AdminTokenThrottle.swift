@@ -24,7 +24,7 @@ final class AdminTokenThrottle: Sendable {
         delay: .doubling(first: .seconds(1), longest: .seconds(60), memory: .seconds(600)), longestWait: .seconds(60))
 
     /// A hundred wrong tokens in a minute from all addresses together, then one attempt per second until the minute is
-    /// over. Never a lock, and far above what one address may try: an operator elsewhere must have a chance.
+    /// over. It holds back only addresses that have wrong tokens of their own, or anyone could keep operators out.
     private static let all = ThrottleRule(
         limit: 100, window: .seconds(60), delay: .constant(.seconds(1)), longestWait: .seconds(60))
 
@@ -42,7 +42,8 @@ final class AdminTokenThrottle: Sendable {
     /// How many addresses are remembered.
     var count: Int { state.withLock { $0.addresses.count } }
 
-    /// Compares a token unless its address, or all addresses together, have sent too many wrong ones.
+    /// Compares a token unless its address has sent too many wrong ones, or has sent one and all addresses together too
+    /// many.
     /// - Parameters:
     ///   - peer: The client's address, without port.
     ///   - isRight: Compares the token; not called for an attempt that has to wait.
@@ -51,13 +52,16 @@ final class AdminTokenThrottle: Sendable {
             let key = Self.key(peer, in: &state, now: now)
             let before = (address: state.addresses[key], all: state.all)
             if let wait = Self.address.wait(before.address, now: now) { return .throttled(wait) }
-            if let wait = Self.all.wait(before.all, now: now) { return .throttled(wait) }
+            let waitOfAll = Self.all.wait(before.all, now: now)
+            let hasFailures = before.address.map { Self.address.lifetime(of: $0, now: now) > .zero } ?? false
+            if let waitOfAll, hasFailures { return .throttled(waitOfAll) }
             guard !isRight() else {
                 state.addresses[key] = nil
                 return .right
             }
             state.addresses[key] = Self.address.counting(before.address, now: now)
-            state.all = Self.all.counting(before.all, now: now)
+            // What passes although all have to wait does not make the others wait longer.
+            if waitOfAll == nil { state.all = Self.all.counting(before.all, now: now) }
             return .wrong
         }
     }

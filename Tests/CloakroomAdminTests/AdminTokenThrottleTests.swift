@@ -60,12 +60,26 @@ struct AdminTokenThrottleTests {
         for number in 0..<5 { #expect(attempt(throttle, "2001:db8::\(number)") == .wrong) }
         #expect(attempt(throttle, "2001:db8::ffff") == .throttled(.seconds(1)))
         for number in 0..<95 { #expect(attempt(throttle, "192.0.2.\(number)") == .wrong) }
-        #expect(attempt(throttle, "198.51.100.1") == .throttled(.seconds(1)))
-        // The operator's turn comes all the same.
-        #expect(attempt(throttle, "198.51.100.1", true, after: .seconds(1)) == .right)
-        #expect(attempt(throttle, "198.51.100.2", after: .seconds(1)) == .wrong)
-        #expect(attempt(throttle, "198.51.100.3", after: .seconds(1)) == .throttled(.seconds(1)))
-        #expect(attempt(throttle, "198.51.100.3", after: .seconds(61)) == .wrong)
+        #expect(attempt(throttle, "192.0.2.1", true) == .throttled(.seconds(1)))
+        // An operator's turn comes all the same.
+        #expect(attempt(throttle, "192.0.2.1", true, after: .seconds(1)) == .right)
+        #expect(attempt(throttle, "192.0.2.2", after: .seconds(1)) == .wrong)
+        #expect(attempt(throttle, "192.0.2.3", after: .seconds(1)) == .throttled(.seconds(1)))
+        #expect(attempt(throttle, "192.0.2.3", after: .seconds(61)) == .wrong)
+    }
+
+    @Test("Rule 49: wrong tokens from many addresses hold back no address that has sent none")
+    func operatorElsewhere() {
+        let throttle = AdminTokenThrottle()
+        for number in 0..<200 { _ = attempt(throttle, "192.0.2.\(number % 28)") }
+        #expect(attempt(throttle, "192.0.2.1", true) == .throttled(.seconds(1)))
+        #expect(attempt(throttle, "198.51.100.1", true) == .right)
+        // Nor do addresses that send their first one now make the others wait longer.
+        for number in 0..<50 {
+            #expect(attempt(throttle, "203.0.113.\(number)", after: .milliseconds(900)) == .wrong)
+        }
+        #expect(attempt(throttle, "203.0.113.1", true, after: .milliseconds(900)) == .throttled(.milliseconds(100)))
+        #expect(attempt(throttle, "203.0.113.1", true, after: .seconds(1)) == .right)
     }
 
     @Test("Rule 49: it remembers a bounded number of addresses, and forgets those that are over")
