@@ -94,7 +94,10 @@ let package = Package(
         room("CloakroomSessions", ["CloakroomCore", "CloakroomTLS", crypto, grdb, nioCore, nioPosix, nioSSL, log]),
         room(
             "CloakroomIdentity",
-            ["CloakroomCore", "CloakroomTLS", nioCore, nioHTTP1, nioPosix, nioSSL, asyncHTTPClient, crypto, tracing]),
+            [
+                "CloakroomCore", "CloakroomTLS", deque, nioCore, nioHTTP1, nioPosix, nioSSL, asyncHTTPClient, crypto,
+                tracing,
+            ]),
         room(
             "CloakroomProxy",
             [

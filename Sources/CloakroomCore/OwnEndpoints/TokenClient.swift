@@ -52,7 +52,7 @@ public struct TokenClientError: Error, Sendable, Equatable {
     }
 
     /// Which call failed.
-    public enum Call: String, Sendable, Hashable {
+    public enum Call: String, Sendable, Hashable, CaseIterable {
         /// The exchange of credentials for tokens.
         case signIn = "sign_in"
         /// The exchange of a refresh token for new tokens.
@@ -67,11 +67,15 @@ public struct TokenClientError: Error, Sendable, Equatable {
     public let kind: Kind
     /// Which call failed.
     public let call: Call
+    /// Whether the upstream certainly did not judge the credential: no connection could be made, or it answered 5xx. A
+    /// call that was sent and not answered may have been judged.
+    public let isUnjudged: Bool
 
     /// Makes an error.
-    public init(_ kind: Kind, in call: Call) {
+    public init(_ kind: Kind, in call: Call, isUnjudged: Bool = false) {
         self.kind = kind
         self.call = call
+        self.isUnjudged = isUnjudged
     }
 }
 

@@ -62,8 +62,8 @@ extension AccountEndpoints {
             return .accepted(signedIn, accountHash: accountHash)
         } catch {
             // Users do not wait because the upstream was away. Every other failure counts: an upstream may reject a
-            // wrong password in a form that the gateway does not know.
-            if error.kind == .unreachable || error.kind == .timedOut {
+            // wrong password in a form that the gateway does not know, also by closing the connection or by silence.
+            if error.isUnjudged {
                 await attempt?.takeBack(now: request.now + (ContinuousClock.now - start.time))
             }
             if case .misconfigured(let reason) = error.kind {

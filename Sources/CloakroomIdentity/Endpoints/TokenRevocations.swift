@@ -1,4 +1,5 @@
 public import CloakroomCore
+import DequeModule
 import Synchronization
 
 /// Revokes the tokens of ended sessions upstream, in the background: no response waits for it.
@@ -12,7 +13,7 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
     }
 
     private struct State {
-        var waiting: [Revocation] = []
+        var waiting: Deque<Revocation> = []
         var running = 0
         var isStopped = false
         var observers: [AsyncStream<Void>.Continuation] = []
@@ -55,21 +56,34 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
 
     /// Waits until nothing is left to do, for a bounded time, and takes nothing more.
     public func finish(within bound: Duration) async {
-        let over = state.withLock { state in
+        let over = stop()
+        // In a task that nobody cancels.
+        await Task { await Self.wait(for: over, within: bound) }.value
+    }
+
+    /// Like ``finish(within:)``, but ends at once when its task is cancelled.
+    public func drain(within bound: Duration) async {
+        await Self.wait(for: stop(), within: bound)
+    }
+
+    /// Takes nothing more.
+    /// - Returns: Ends when nothing is left to do.
+    private func stop() -> AsyncStream<Void> {
+        state.withLock { state in
             state.isStopped = true
             let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
             if state.running == 0 { continuation.finish() } else { state.observers.append(continuation) }
             return stream
         }
-        // In a task that nobody cancels.
-        await Task {
-            await withTaskGroup(of: Void.self) { group in
-                group.addTask { for await _ in over {} }
-                group.addTask { try? await Task.sleep(for: bound) }
-                await group.next()
-                group.cancelAll()
-            }
-        }.value
+    }
+
+    private static func wait(for over: AsyncStream<Void>, within bound: Duration) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { for await _ in over {} }
+            group.addTask { try? await Task.sleep(for: bound) }
+            await group.next()
+            group.cancelAll()
+        }
     }
 
     /// - Returns: Those for which there is no room.
@@ -97,7 +111,7 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
 
     private func next() -> Revocation? {
         state.withLock { state in
-            if !state.waiting.isEmpty { return state.waiting.removeFirst() }
+            if let next = state.waiting.popFirst() { return next }
             state.running -= 1
             if state.running == 0 {
                 for observer in state.observers { observer.finish() }

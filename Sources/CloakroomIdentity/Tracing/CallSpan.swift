@@ -19,7 +19,7 @@ struct CallSpan: Sendable {
     }
 
     /// The call failed on its way.
-    func end(failure: IdentityTransportError) {
+    func end(failure: IdentityTransportError.Kind) {
         fail(failure.label)
         span.end()
     }
@@ -36,7 +36,7 @@ struct CallSpan: Sendable {
     }
 }
 
-extension IdentityTransportError {
+extension IdentityTransportError.Kind {
     /// In the words that exchanges use for the same.
     fileprivate var label: String {
         switch self {

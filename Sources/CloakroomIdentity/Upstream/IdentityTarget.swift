@@ -67,33 +67,49 @@ struct IdentityTarget: Sendable {
     /// The URL of a path.
     func url(_ path: String) -> String { origin + path }
 
-    /// A client, and the number of its open connections.
+    /// A client, and the number of its connections.
     struct Client: Sendable {
         let http: HTTPClient
-        private let connections = ConnectionCount()
+        private let count = ConnectionCount()
 
         fileprivate init(
             _ configuration: HTTPClient.Configuration, _ eventLoopGroup: any EventLoopGroup,
             verifier: ServerNameVerifier?, onConnected: @escaping @Sendable () -> Void
         ) {
             var configuration = configuration
-            let connections = connections
+            let count = count
             // Called for each connection, after the TLS handshake and before the first call.
             configuration.http1_1ConnectionDebugInitializer = { channel in
                 if let rejection = verifier?.rejection(of: channel) { return rejection }
-                connections.open.wrappingAdd(1, ordering: .relaxed)
-                channel.closeFuture.whenComplete { _ in connections.open.wrappingSubtract(1, ordering: .relaxed) }
+                count.made.wrappingAdd(1, ordering: .relaxed)
+                channel.closeFuture.whenComplete { _ in count.closed.wrappingAdd(1, ordering: .relaxed) }
                 onConnected()
                 return channel.eventLoop.makeSucceededVoidFuture()
             }
             http = HTTPClient(eventLoopGroupProvider: .shared(eventLoopGroup), configuration: configuration)
         }
 
-        /// Whether a connection is open. If none is, a call that waits is waiting for one.
-        var isConnected: Bool { connections.open.load(ordering: .relaxed) > 0 }
+        /// The connections so far.
+        var connections: Connections {
+            let closed = count.closed.load(ordering: .relaxed)
+            return Connections(made: count.made.load(ordering: .relaxed), closed: closed)
+        }
+
+        /// Whether a call that began at an earlier moment could have been sent: a connection was open then, or was made
+        /// since. One that was closed meanwhile counts, for a call that is given up closes its own.
+        func wasConnected(since earlier: Connections) -> Bool {
+            earlier.made != earlier.closed || connections.made != earlier.made
+        }
+    }
+
+    /// How many connections a client has made, and how many of them were closed.
+    struct Connections: Sendable {
+        fileprivate let made: Int
+        fileprivate let closed: Int
     }
 
     private final class ConnectionCount: Sendable {
-        let open = Atomic<Int>(0)
+        let made = Atomic<Int>(0)
+        let closed = Atomic<Int>(0)
     }
 }

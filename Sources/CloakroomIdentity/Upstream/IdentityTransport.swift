@@ -17,6 +17,9 @@ struct IdentityTransport: Sendable {
     struct Answer: Sendable {
         var status: Int
         var body: [UInt8]
+        /// Whether ``body`` is all that was sent. `false` for an error's body that was too large, late or cut; it is
+        /// empty then.
+        var isWhole = true
 
         var isSuccess: Bool { (200...299).contains(status) }
     }
@@ -37,16 +40,19 @@ struct IdentityTransport: Sendable {
     /// - Parameter timeout: For all of it: every target that is tried, the head and the last byte of the body.
     func send(_ call: IdentityCall, timeout: Duration) async throws(IdentityTransportError) -> Answer {
         do {
-            return try await withThrowingTaskGroup(of: Answer.self) { group in
+            return try await withThrowingTaskGroup(of: Answer?.self) { group in
                 defer { group.cancelAll() }
                 group.addTask { try await sendToFirstReachable(call, timeout: timeout) }
                 // The client's own deadline ends with the head; a body may drip.
                 group.addTask {
                     try await Task.sleep(for: timeout)
-                    throw IdentityTransportError.timedOut
+                    return nil
                 }
-                guard let answer = try await group.next() else { throw IdentityTransportError.unreachable }
-                return answer
+                if case .some(.some(let answer)) = try await group.next() { return answer }
+                // Only the call itself knows whether it was sent by now.
+                group.cancelAll()
+                if case .some(.some(let answer)) = try await group.next() { return answer }
+                throw IdentityTransportError(.timedOut)
             }
         } catch {
             throw IdentityTransportError(error)
@@ -57,29 +63,35 @@ struct IdentityTransport: Sendable {
     /// passed over: one that broke off may have acted on the call. That is reported, so that neither requests nor other
     /// calls try it until its back-off ends.
     private func sendToFirstReachable(_ call: IdentityCall, timeout: Duration) async throws -> Answer {
-        var failure = IdentityTransportError.unreachable
+        var failure = IdentityTransportError(.unreachable, isUnsent: true)
         var attempts = 0
         var tried: [Int] = []
         while let index = selector.chooseTarget(isFollowUp: call.isFollowUp, tried: tried, now: Self.now) {
             tried.append(index)
             let target = targets[index]
             let begunAt = Self.now
+            let connections = target.client(for: call).connections
+            let attemptsBefore = attempts
             do {
                 return try await sendOnLiveConnection(call, to: target, timeout: timeout, attempts: &attempts)
             } catch {
+                // A first attempt at this target that broke off was sent, whatever becomes of the second.
+                let isFirstAttempt = attempts == attemptsBefore + 1
                 if let cause = Self.connectFailure(error) {
                     selector.targetFailed(index, cause, error, begunAt: begunAt, now: Self.now)
-                    failure = cause == .timedOut ? .timedOut : .unreachable
+                    failure.kind = cause == .timedOut ? .timedOut : .unreachable
+                    failure.isUnsent = failure.isUnsent && isFirstAttempt
                     continue
                 }
-                if Self.isTimeOver(error), !target.client(for: call).isConnected,
-                    Duration.nanoseconds(Self.now - begunAt) >= timeout / 2
-                {
+                guard Self.isTimeOver(error) else { throw error }
+                let isConnecting = !target.client(for: call).wasConnected(since: connections)
+                if isConnecting, Duration.nanoseconds(Self.now - begunAt) >= timeout / 2 {
                     // The time of the call ended before that of the connection.
                     selector.targetFailed(
                         index, .timedOut, HTTPClientError.connectTimeout, begunAt: begunAt, now: Self.now)
                 }
-                throw error
+                throw IdentityTransportError(
+                    .timedOut, isUnsent: isConnecting && failure.isUnsent && isFirstAttempt)
             }
         }
         throw failure
@@ -98,7 +110,9 @@ struct IdentityTransport: Sendable {
 
     /// Whether a call ended with its time. Nothing but that cancels a call.
     private static func isTimeOver(_ error: any Error) -> Bool {
-        Task.isCancelled || error as? HTTPClientError == .deadlineExceeded
+        guard !Task.isCancelled else { return true }
+        let error = error as? HTTPClientError
+        return error == .deadlineExceeded || error == .getConnectionFromPoolTimeout
     }
 
     /// A pooled connection may have been closed by the other side just now. That is worth a second attempt, unless the
@@ -129,7 +143,7 @@ struct IdentityTransport: Sendable {
             return answer
         } catch {
             // Nothing but the end of the time cancels a call.
-            span?.end(failure: Task.isCancelled ? .timedOut : IdentityTransportError(error))
+            span?.end(failure: Task.isCancelled ? .timedOut : IdentityTransportError(error).kind)
             throw error
         }
     }
@@ -169,67 +183,85 @@ struct IdentityTransport: Sendable {
         let status = Int(response.status.code)
         guard (200...299).contains(status) else {
             let isRead = readsErrors && (400...499).contains(status)
-            return Answer(status: status, body: isRead ? await Self.errorBody(response, within: timeout / 4) : [])
+            guard isRead else { return Answer(status: status, body: []) }
+            let body = await Self.errorBody(response, within: timeout / 4)
+            return Answer(status: status, body: body ?? [], isWhole: body != nil)
         }
         let body = try await response.body.collect(upTo: Self.bodyLimit)
         return Answer(status: status, body: Array(body.readableBytesView))
     }
 
     /// The body of a failure may be anything. The status is known without it, so one that is too large, breaks off or
-    /// does not end in time counts as empty and is no failure of its own.
-    private static func errorBody(_ response: HTTPClientResponse, within time: Duration) async -> [UInt8] {
-        await withTaskGroup(of: [UInt8].self) { group in
+    /// does not end in time is `nil` and no failure of its own.
+    private static func errorBody(_ response: HTTPClientResponse, within time: Duration) async -> [UInt8]? {
+        await withTaskGroup(of: [UInt8]?.self) { group in
             group.addTask {
                 let body = try? await response.body.collect(upTo: errorBodyLimit)
-                return body.map { Array($0.readableBytesView) } ?? []
+                return body.map { Array($0.readableBytesView) }
             }
             group.addTask {
                 try? await Task.sleep(for: time)
-                return []
+                return nil
             }
             defer { group.cancelAll() }
-            return await group.next() ?? []
+            return await group.next() ?? nil
         }
     }
 }
 
 /// How a call failed on its way.
-enum IdentityTransportError: Error, Equatable {
-    /// No connection, or it broke off.
-    case unreachable
-    /// No answer in time.
-    case timedOut
-    /// What came back is not HTTP, or too much of it.
-    case invalidResponse
+struct IdentityTransportError: Error, Equatable {
+    /// What happened.
+    enum Kind: Sendable {
+        /// No connection, or it broke off.
+        case unreachable
+        /// No answer in time.
+        case timedOut
+        /// What came back is not HTTP, or too much of it.
+        case invalidResponse
+    }
+
+    /// What happened.
+    var kind: Kind
+    /// Whether no connection could be made, so that certainly no byte of the call was sent.
+    var isUnsent = false
+
+    init(_ kind: Kind, isUnsent: Bool = false) {
+        self.kind = kind
+        self.isUnsent = isUnsent
+    }
 
     /// Tells errors apart by their types.
     init(_ error: any Error) {
         switch error {
         case let error as IdentityTransportError: self = error
-        case let error as HTTPClientError: self.init(error)
-        case let error as ChannelError: self = if case .connectTimeout = error { .timedOut } else { .unreachable }
+        case let error as HTTPClientError: self.init(Self.kind(error))
+        case let error as ChannelError: self.init(Self.kind(error))
         case is NIOConnectionError, is IOError, is CancellationError, is NIOSSLError, is NIOSSLExtraError,
             is ServerNameVerifier.Mismatch:
-            self = .unreachable
-        default: self = .invalidResponse
+            self.init(.unreachable)
+        default: self.init(.invalidResponse)
         }
     }
 
-    private init(_ error: HTTPClientError) {
+    private static func kind(_ error: ChannelError) -> Kind {
+        if case .connectTimeout = error { .timedOut } else { .unreachable }
+    }
+
+    private static func kind(_ error: HTTPClientError) -> Kind {
         switch error {
         case .connectTimeout, .deadlineExceeded, .readTimeout, .writeTimeout, .getConnectionFromPoolTimeout,
             .tlsHandshakeTimeout:
-            self = .timedOut
-        default:
-            self = .unreachable
+            .timedOut
+        default: .unreachable
         }
     }
 
     /// The error as the caller of a token client gets it.
     func asTokenClientError(in call: TokenClientError.Call) -> TokenClientError {
-        switch self {
-        case .unreachable: TokenClientError(.unreachable, in: call)
-        case .timedOut: TokenClientError(.timedOut, in: call)
+        switch kind {
+        case .unreachable: TokenClientError(.unreachable, in: call, isUnjudged: isUnsent)
+        case .timedOut: TokenClientError(.timedOut, in: call, isUnjudged: isUnsent)
         case .invalidResponse: TokenClientError(.invalidResponse, in: call)
         }
     }

@@ -14,9 +14,11 @@ enum RefusedCall {
     /// The kind of failure.
     /// - Parameters:
     ///   - body: The response's body; may be anything.
+    ///   - needsBody: Whether the status alone rejects nothing, because the body did not come whole: it might have said
+    ///     that something else is wrong.
     ///   - rejected: The statuses that reject the credential.
     static func kind(
-        status: Int, body: [UInt8], rejected: Set<Int>
+        status: Int, body: [UInt8], needsBody: Bool = false, rejected: Set<Int>
     ) -> TokenClientError.Kind {
         if status >= 500 { return .unreachable }
         guard (400...499).contains(status) else { return .invalidResponse }
@@ -26,7 +28,7 @@ enum RefusedCall {
             if let reason = IdentityMisconfiguration(oauthCode: code) { return .misconfigured(reason) }
         case nil: break
         }
-        if rejected.contains(status) { return .rejected }
+        if rejected.contains(status) { return needsBody ? .invalidResponse : .rejected }
         switch status {
         case 408, 425, 429: return .busy
         case 403: return .misconfigured(.forbidden)

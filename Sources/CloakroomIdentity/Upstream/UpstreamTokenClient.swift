@@ -90,6 +90,7 @@ public final class UpstreamTokenClient: TokenClient {
     /// token may be spent by it, and an upstream that sees a spent one again takes it for stolen.
     /// - Throws: ``TokenClientError``; of kind `rejected` only where the upstream answered with the OAuth code
     ///   `invalid_grant` (RFC 6749 §5.2), or without such a code and with a status that the plan lists, by default 401.
+    ///   A response whose body was cut, late or too large rejects nothing: it is `invalidResponse` instead.
     ///   Where there is nothing to renew with it is `invalidResponse`, which ends no session.
     public func renew(
         _ tokens: SessionTokens, traceparent: String?, now: Timestamp
@@ -190,7 +191,10 @@ public final class UpstreamTokenClient: TokenClient {
         _ answer: IdentityTransport.Answer, rejected: Set<Int>, call: TokenClientError.Call
     ) throws(TokenClientError) {
         guard !answer.isSuccess else { return }
-        throw TokenClientError(
-            RefusedCall.kind(status: answer.status, body: answer.body, rejected: rejected), in: call)
+        // A session must not end by a response of which only a part is known.
+        let kind = RefusedCall.kind(
+            status: answer.status, body: answer.body, needsBody: call == .renew && !answer.isWhole,
+            rejected: rejected)
+        throw TokenClientError(kind, in: call, isUnjudged: answer.status >= 500)
     }
 }

@@ -13,7 +13,9 @@ public struct AuditLog: Sendable {
 
     private let logger: Logger
     private let failures = ThinnedLines(interval: .seconds(10))
-    private let misconfigurations = ThinnedLines(interval: .seconds(10))
+    /// One for each call: clients can make sign-ins fail, and must not hide by it that tokens cannot be renewed.
+    private let misconfigurations = Dictionary(
+        uniqueKeysWithValues: TokenClientError.Call.allCases.map { ($0, ThinnedLines(interval: .seconds(10))) })
 
     /// - Parameter logger: its handler decides where the lines go. They are written at level `notice`, failures that pass
     ///   at `warning`, a configuration that cannot be put to use at `error`.
@@ -88,12 +90,12 @@ public struct AuditLog: Sendable {
     }
 
     /// An identity call was refused because the gateway's configuration does not fit the upstream. It fails for
-    /// everybody, so there is at most one line in 10 s, with the number of those that were left out.
+    /// everybody, so there is at most one line in 10 s and call, with the number of those left out.
     /// - Parameter now: What the wall clock says.
     public func identityMisconfigured(
         _ reason: IdentityMisconfiguration, call: TokenClientError.Call, origin: RequestOrigin, now: Timestamp
     ) {
-        guard let unlogged = misconfigurations.admit(at: now) else { return }
+        guard let unlogged = misconfigurations[call]?.admit(at: now) else { return }
         write(
             "identity call refused by the upstream",
             [

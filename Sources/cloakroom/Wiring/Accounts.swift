@@ -20,6 +20,8 @@ struct Accounts: Sendable, Unprintable {
     private let ended = AsyncStream.makeStream(of: Never.self)
     /// How long revocations may hold up the end: one call that is not answered.
     private static let revocationBound = Duration.seconds(2)
+    /// How long revocations may go on after a reload, when there is no hurry.
+    private static let reloadRevocationBound = Duration.seconds(60)
 
     private struct Parts {
         let client: UpstreamTokenClient
@@ -78,6 +80,8 @@ struct Accounts: Sendable, Unprintable {
             await group.next()
             group.cancelAll()
         }
+        // After a reload those that wait get their turn. A stop of the process, which cancels this, ends that.
+        await parts?.revocations.drain(within: Self.reloadRevocationBound)
         await parts?.revocations.finish(within: Self.revocationBound)
         await discard()
     }

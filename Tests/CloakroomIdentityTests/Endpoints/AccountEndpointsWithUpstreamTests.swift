@@ -2,6 +2,7 @@ import CloakroomCore
 import CloakroomIdentity
 import FoundationEssentials
 import MockAPI
+import TestSupport
 import Testing
 
 @Suite("The accounts endpoints with the real mock API", .timeLimit(.minutes(3)))
@@ -83,6 +84,39 @@ struct AccountEndpointsWithUpstreamTests {
             #expect(!String(reflecting: signedIn).contains(ticket.cookieValue))
             #expect(!told.everything.contains(ticket.cookieValue))
         }
+    }
+
+    /// The statuses of eight sign-ins in a row.
+    private func statuses(_ port: Int, timeout: Duration) async throws -> [Int] {
+        try await Upstreams.withClient(Upstreams.plan(port: port), timeout: timeout) { client in
+            let endpoints = AccountEndpoints(
+                store: ScriptedStore(Journal()), client: client, observer: RecordingObserver(),
+                session: SessionPlan(), accounts: AccountsPlan(), accounts: AccountHashes(Upstreams.accountKey))
+            var request = signIn()
+            request.now = Upstreams.now
+            var statuses: [Int] = []
+            for _ in 0..<8 { statuses.append(await endpoints.answer(request).status) }
+            return statuses
+        }
+    }
+
+    @Test(
+        "Rule 32: an upstream that reads a password and does not answer is asked five times in a row",
+        arguments: [(ScriptedUpstream.Act.close, 502), (.reset, 502), (.silence, 504)])
+    func unanswered(act: ScriptedUpstream.Act, status: Int) async throws {
+        try await ScriptedUpstream.run([act]) { port, _ in
+            let statuses = try await statuses(port, timeout: .milliseconds(200))
+            #expect(statuses == Array(repeating: status, count: 5) + [429, 429, 429])
+        }
+    }
+
+    @Test("Rule 32: an upstream that cannot be connected to makes nobody wait")
+    func unconnected() async throws {
+        let refusing = try await ScriptedUpstream.refusingPort()
+        #expect(try await statuses(refusing, timeout: .seconds(10)) == Array(repeating: 502, count: 8))
+        let deaf = try await UnansweredPort(.isDeaf)
+        defer { deaf.release() }
+        #expect(try await statuses(deaf.port, timeout: .milliseconds(200)) == Array(repeating: 504, count: 8))
     }
 
     @Test("an upstream that is gone is 502, and nobody is signed out by it")

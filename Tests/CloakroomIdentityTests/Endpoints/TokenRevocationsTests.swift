@@ -98,6 +98,33 @@ struct TokenRevocationsTests {
         client.open()
     }
 
+    @Test("Rule 40: those that wait at a reload get their turn, and nothing is taken after that")
+    func drain() async {
+        let revocations = TokenRevocations(
+            client: client, observer: observer, source: .unknown, mostAtOnce: 2, mostWaiting: 100)
+        _ = revocations.revoke((0..<100).map(ended))
+        await until { client.running == 2 }
+        async let drained: Void = revocations.drain(within: .seconds(30))
+        client.open()
+        await drained
+        #expect(client.revoked.count == 100)
+        _ = revocations.revoke([ended(100)])
+        #expect(observer.all == [.revokeFailed(SessionID(100))])
+    }
+
+    @Test("Rule 40: a stop ends the wait for those that wait at a reload")
+    func cancelledDrain() async {
+        let revocations = TokenRevocations(client: client, observer: observer, source: .unknown)
+        _ = revocations.revoke([ended(1)])
+        await until { client.running == 1 }
+        let start = ContinuousClock.now
+        let drain = Task { await revocations.drain(within: .seconds(30)) }
+        drain.cancel()
+        await drain.value
+        #expect(ContinuousClock.now - start < .seconds(10))
+        client.open()
+    }
+
     @Test("Rule 40: of some that can be opened and one that cannot, none is claimed to be revoked")
     func mixed() {
         let revocations = TokenRevocations(client: client, observer: observer, source: .unknown)

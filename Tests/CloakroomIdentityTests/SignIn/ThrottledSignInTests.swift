@@ -215,7 +215,7 @@ struct ThrottledSignInTests {
     }
 
     @Test(
-        "An upstream that gives no verdict costs nobody an attempt, not even when the next one may wait long",
+        "Rule 32: an upstream that cannot be reached or fails takes no attempt, not even when the next may wait long",
         arguments: [TokenClientError.Kind.unreachable, .timedOut])
     func noVerdict(kind: TokenClientError.Kind) async {
         let subject = subject()
@@ -225,9 +225,19 @@ struct ThrottledSignInTests {
         _ = await subject.signIn(at: time)
         time = time + .seconds(2)
         let before = subject.store.throttleStates
-        subject.client.answer(.failure(TokenClientError(kind, in: .signIn)))
+        subject.client.answer(.failure(TokenClientError(kind, in: .signIn, isUnjudged: true)))
         for _ in 0..<50 { #expect(await subject.signIn(at: time).status >= 500) }
         #expect(subject.store.throttleStates == before)
+    }
+
+    @Test(
+        "Rule 32: credentials that were sent and not answered count as an attempt",
+        arguments: [TokenClientError.Kind.unreachable, .timedOut])
+    func unanswered(kind: TokenClientError.Kind) async {
+        let subject = subject(kind)
+        for _ in 0..<5 { #expect(await subject.signIn().status >= 500) }
+        #expect(await subject.signIn().status == 429)
+        #expect(attempts(subject) == 5)
     }
 
     @Test("What cannot be right is not counted: nobody was asked")

@@ -107,11 +107,11 @@ struct UpstreamTokenClientTests {
         let kind = [400, 403, 422].contains(status) ? TokenClientError.Kind.rejected : userKind
         try await withMock { mock, client in
             mock.faults.failNext("POST", "/auth", statuses: [status])
-            await #expect(throws: TokenClientError(kind, in: .signIn)) {
+            await #expect(throws: TokenClientError(kind, in: .signIn, isUnjudged: status >= 500)) {
                 try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
             }
             mock.faults.failNext("GET", "/user", statuses: [status])
-            await #expect(throws: TokenClientError(userKind, in: .user)) {
+            await #expect(throws: TokenClientError(userKind, in: .user, isUnjudged: status >= 500)) {
                 try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
             }
         }
@@ -155,7 +155,7 @@ struct UpstreamTokenClientTests {
             #expect(calls.count == 2)
             #expect(Secret(try #require(calls.first?.values(of: "Authorization").first)) == bearer)
             mock.faults.failNext("POST", "/auth/revoke", statuses: [500])
-            await #expect(throws: TokenClientError(.unreachable, in: .revoke)) {
+            await #expect(throws: TokenClientError(.unreachable, in: .revoke, isUnjudged: true)) {
                 try await client.revoke(signedIn.tokens, traceparent: nil)
             }
         }

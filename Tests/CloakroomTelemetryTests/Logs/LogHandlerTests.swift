@@ -180,7 +180,9 @@ struct AuditLogTests {
         #expect(problems.allSatisfy { $0.count == 500 })
     }
 
-    @Test("A call that the upstream refuses is an error that names call, reason and what to check, once in ten seconds")
+    @Test(
+        "A call that the upstream refuses is an error that names call, reason and what to check, once in ten seconds and call"
+    )
     func misconfiguredIdentity() async throws {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
@@ -189,19 +191,26 @@ struct AuditLogTests {
             audit.identityMisconfigured(
                 .notFound, call: .signIn, origin: RequestOrigin(), now: Timestamp(seconds: second))
         }
+        // Sign-ins that fail do not hide that tokens cannot be renewed.
+        for second: Int64 in [111, 112] {
+            audit.identityMisconfigured(
+                .invalidClient, call: .renew, origin: RequestOrigin(), now: Timestamp(seconds: second))
+        }
         audit.tokenLifetimeInvalid(upstream: "api")
         writer.shutdown()
         let objects = try await pipe.objects()
         #expect(
             objects.map { $0["event"] as? String } == [
-                "identity_misconfigured", "identity_misconfigured", "token_lifetime_invalid",
+                "identity_misconfigured", "identity_misconfigured", "identity_misconfigured",
+                "token_lifetime_invalid",
             ])
-        #expect(objects.map { $0["level"] as? String } == ["error", "error", "warning"])
+        #expect(objects.map { $0["level"] as? String } == ["error", "error", "error", "warning"])
         #expect(objects[0]["call"] as? String == "sign_in")
         #expect(objects[0]["reason"] as? String == "not_found")
         #expect((objects[0]["hint"] as? String)?.contains("path") == true)
         #expect(objects[1]["unlogged"] as? String == "1")
-        #expect(objects[2]["upstream"] as? String == "api")
+        #expect(objects[2]["call"] as? String == "renew")
+        #expect(objects[3]["upstream"] as? String == "api")
     }
 
     @Test("Renewals that fail for the time being are told of once in ten seconds, with the number left out")
