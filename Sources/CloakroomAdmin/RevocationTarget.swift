@@ -19,9 +19,11 @@ package enum RevocationTarget: Equatable {
     package init(json: Data) throws(Mistake) {
         let document: Any
         do {
+            // Foundation would also read UTF-16 and UTF-32, where every other byte of plain text is zero.
+            guard !json.contains(0) else { throw Self.notJSON }
             document = try JSONSerialization.jsonObject(with: json, options: [.fragmentsAllowed])
         } catch {
-            throw Mistake(isMalformed: true, detail: "The body is not JSON.")
+            throw Self.notJSON
         }
         // More members than one might mean that more was wanted than would be done.
         guard let members = document as? [String: Any], members.count == 1, let (name, value) = members.first,
@@ -49,14 +51,14 @@ package enum RevocationTarget: Equatable {
     private static func repeatsMember(_ json: Data) -> Bool {
         var quotationMarks = 0
         var isEscaped = false
-        // UTF-16 and UTF-32, which Foundation reads too, have zeros between the bytes of ASCII.
-        for byte in json where byte != 0 {
+        for byte in json {
             if !isEscaped, byte == UInt8(ascii: "\"") { quotationMarks += 1 }
             isEscaped = !isEscaped && byte == UInt8(ascii: "\\")
         }
         return quotationMarks > 4
     }
 
+    private static let notJSON = Mistake(isMalformed: true, detail: "The body is not JSON.")
     private static let unclear = Mistake(
         isMalformed: false,
         detail: #"Send {"user": "e-mail or user id"} or {"session": "16 hexadecimal digits"}, and nothing more."#)

@@ -58,7 +58,7 @@ extension FuzzTarget {
         else { throw Violation("accepted, and it is no object with one member") }
         // UTF-8 with one member: its name and its value, and no other quotation marks that are not escaped.
         var (quotes, isEscaped) = (0, false)
-        for byte in bytes where byte != 0 {
+        for byte in bytes {
             if !isEscaped, byte == UInt8(ascii: "\"") { quotes += 1 }
             isEscaped = !isEscaped && byte == UInt8(ascii: "\\")
         }

@@ -134,18 +134,25 @@ enum JSONTexts {
         return 0
     }
 
+    /// The scalars of a text without byte order marks, which Foundation leaves out here and there.
+    private static func withoutMarks(_ text: String) -> [Unicode.Scalar] {
+        text.unicodeScalars.filter { $0.value != 0xfeff }
+    }
+
     static func isSame(_ value: JSONValue, _ other: Any) -> Bool {
         switch value {
         case .null: other is NSNull
         case .bool(let bool): (other as? NSNumber)?.boolValue == bool || other as? Bool == bool
         case .number(let number): (other as? NSNumber).map { isClose($0.doubleValue, number) } ?? false
-        case .string(let text): (other as? String).map { Array($0.utf8) == Array(text.utf8) } ?? false
+        case .string(let text): (other as? String).map { withoutMarks($0) == withoutMarks(text) } ?? false
         case .array(let members):
             (other as? [Any]).map { $0.count == members.count && zip(members, $0).allSatisfy(isSame) } ?? false
         case .object(let members):
             (other as? [String: Any]).map { others in
                 others.count == members.count
-                    && members.allSatisfy { name, member in others[name.text].map { isSame(member, $0) } ?? false }
+                    && members.allSatisfy { name, member in
+                        others.contains { withoutMarks($0.key) == withoutMarks(name.text) && isSame(member, $0.value) }
+                    }
             } ?? false
         }
     }
