@@ -4,18 +4,18 @@ import CloakroomCore
 enum WideRouteRules {
     static func check(_ routes: [RouteConfig], accounts: AccountsPlan, upstreams: UpstreamsConfig) {
         let calls = TokenCallPaths(upstreams.plans)
-        let patterns = routes.compactMap(\.pattern)
+        let literals = Set(routes.compactMap(\.pattern).filter { !$0.isWide }.map(\.description))
         for route in routes {
             guard let pattern = route.pattern else { continue }
             // What is wrong with the path already is not worth a second complaint.
-            if !route.scope.isBroken("path") { checkTokenCalls(route, pattern, calls, patterns, accounts, upstreams) }
+            if !route.scope.isBroken("path") { checkTokenCalls(route, pattern, calls, literals, accounts, upstreams) }
             checkBase(route, pattern, among: routes)
             checkBearer(route, pattern)
         }
     }
 
     private static func checkTokenCalls(
-        _ route: RouteConfig, _ pattern: PathPattern, _ calls: TokenCallPaths, _ patterns: [PathPattern],
+        _ route: RouteConfig, _ pattern: PathPattern, _ calls: TokenCallPaths, _ literals: Set<String>,
         _ accounts: AccountsPlan, _ upstreams: UpstreamsConfig
     ) {
         if let call = calls.tokenCall(namedBy: pattern) {
@@ -27,7 +27,6 @@ enum WideRouteRules {
                 Mistake("\(pattern) is \(call.described), which is never forwarded", instead), at: "path")
             return
         }
-        let literals = Set(patterns.filter { !$0.isWide }.map(\.description))
         // A user call that a route names is served by that route: nothing is missing.
         let hidden = calls.calls(within: pattern).filter { $0.kind != .user || !literals.contains($0.path) }
         guard !hidden.isEmpty else { return }
