@@ -143,11 +143,11 @@ let package = Package(
             ["CloakroomCore", "TestSupport", crypto, grdb, nioCore, nioEmbedded, nioPosix, nioSSL, x509, asn1, log]),
         // The simulation of renewals: many replicas, one store, one upstream, and whatever can go wrong between them.
         .target(
-            name: "RenewalSimulation", dependencies: ["CloakroomCore", "TestSupport"],
+            name: "RefreshSimulation", dependencies: ["CloakroomCore", "TestSupport"],
             path: "Tests/Simulation/RenewalSimulation",
             swiftSettings: settings),
         .testTarget(
-            name: "RenewalSimulationTests", dependencies: ["CloakroomCore", "RenewalSimulation", "TestSupport"],
+            name: "RefreshSimulationTests", dependencies: ["CloakroomCore", "RefreshSimulation", "TestSupport"],
             path: "Tests/Simulation/RenewalSimulationTests", swiftSettings: settings),
         tests(
             "CloakroomIdentity",

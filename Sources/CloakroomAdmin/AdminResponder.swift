@@ -11,22 +11,22 @@ struct AdminResponder: HTTPResponder {
 
     let registry: PrometheusRegistry
     let probes: [ReadinessProbe]
-    let revocation: SessionRevocation?
+    let revocation: RevokeSessionsHandler?
     /// Without one there is no status page.
     let status: StatusReporter?
     let now: @Sendable () -> Timestamp
     let logger: Logger
 
     func respond(to request: Request, context: AdminRequestContext) async throws -> Response {
-        if let revocation, request.uri.path == SessionRevocation.path {
+        if let revocation, request.uri.path == RevokeSessionsHandler.path {
             // The one page that changes something.
             guard request.method == .post else { return Self.methodNotAllowed(allow: "POST") }
-            return await revocation.answer(request, peer: context.peer, logger: logger)
+            return await revocation.respond(request, peer: context.peer, logger: logger)
         }
         guard let page = Page(rawValue: request.uri.path) else { return Self.notFound }
         switch request.method {
-        case .get: return await answer(page, to: request)
-        case .head: return await answer(page, to: request).createHeadResponse()
+        case .get: return await respond(page, to: request)
+        case .head: return await respond(page, to: request).createHeadResponse()
         default: return Self.methodNotAllowed(allow: "GET, HEAD")
         }
     }
@@ -40,7 +40,7 @@ struct AdminResponder: HTTPResponder {
         case statusStyle = "/status.css"
     }
 
-    private func answer(_ page: Page, to request: Request) async -> Response {
+    private func respond(_ page: Page, to request: Request) async -> Response {
         switch page {
         case .live:
             return AdminResponse.text(.ok, "live\n")

@@ -27,8 +27,8 @@ public struct AdminServer: Service, Unprintable {
     ///   - onBound: is told the port once connections are accepted.
     public init(
         host: String, port: Int, registry: PrometheusRegistry, probes: [ReadinessProbe],
-        revocation: SessionRevocation? = nil, status: StatusSource? = nil,
-        now: @escaping @Sendable () -> Timestamp = SessionRevocation.wallClock, logger: Logger,
+        revocation: RevokeSessionsHandler? = nil, status: StatusDataSource? = nil,
+        now: @escaping @Sendable () -> Timestamp = RevokeSessionsHandler.wallClock, logger: Logger,
         onBound: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) {
         self.host = host
@@ -60,7 +60,7 @@ public struct AdminServer: Service, Unprintable {
             // What the library has to say is said here in the gateway's own words, or is of no use to an operator.
             logger: Logger(label: "admin") { _ in SwiftLogNoOpLogHandler() })
         // Goes on until the end of this function, which cancels it.
-        async let _: Void? = responder.status?.takeSamples()
+        async let _: Void? = responder.status?.runSampling()
         do {
             try await application.run()
         } catch let error as IOError {

@@ -21,12 +21,12 @@ final class AdminTokenThrottle: Sendable {
     /// forgotten 10 minutes after the last wait.
     private static let address = ThrottleRule(
         limit: 5, window: .seconds(60),
-        delay: .doubling(first: .seconds(1), longest: .seconds(60), memory: .seconds(600)), longestWait: .seconds(60))
+        delay: .doubling(first: .seconds(1), longest: .seconds(60), memory: .seconds(600)), maxDelay: .seconds(60))
 
     /// A hundred wrong tokens in a minute from all addresses together, then one attempt per second until the minute is
     /// over. It holds back only addresses that have wrong tokens of their own, or anyone could keep operators out.
     private static let all = ThrottleRule(
-        limit: 100, window: .seconds(60), delay: .constant(.seconds(1)), longestWait: .seconds(60))
+        limit: 100, window: .seconds(60), delay: .constant(.seconds(1)), maxDelay: .seconds(60))
 
     /// The most addresses that are counted separately. Those beyond share one count.
     static let addressLimit = 1_024
@@ -34,7 +34,7 @@ final class AdminTokenThrottle: Sendable {
     private struct State {
         var all: ThrottleState?
         /// `nil` counts those whose address is unknown, and those beyond ``addressLimit``.
-        var addresses: [AddressBlock?: ThrottleState] = [:]
+        var addresses: [ClientAddressKey?: ThrottleState] = [:]
     }
 
     private let state = Mutex(State())
@@ -59,16 +59,16 @@ final class AdminTokenThrottle: Sendable {
                 state.addresses[key] = nil
                 return .right
             }
-            state.addresses[key] = Self.address.counting(before.address, now: now)
+            state.addresses[key] = Self.address.recordingAttempt(before.address, now: now)
             // What passes although all have to wait does not make the others wait longer.
-            if waitOfAll == nil { state.all = Self.all.counting(before.all, now: now) }
+            if waitOfAll == nil { state.all = Self.all.recordingAttempt(before.all, now: now) }
             return .wrong
         }
     }
 
     /// The name that an address is counted by. Forgets what is over when there is no room.
-    private static func key(_ peer: String, in state: inout State, now: Timestamp) -> AddressBlock? {
-        let block = AddressBlock(peer)
+    private static func key(_ peer: String, in state: inout State, now: Timestamp) -> ClientAddressKey? {
+        let block = ClientAddressKey(peer)
         guard state.addresses[block] == nil, state.addresses.count >= addressLimit else { return block }
         state.addresses = state.addresses.filter { address.lifetime(of: $0.value, now: now) > .zero }
         return state.addresses.count < addressLimit ? block : nil

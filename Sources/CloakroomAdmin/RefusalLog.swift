@@ -4,7 +4,7 @@ import Logging
 
 /// The audit event `admin_refused`: a request that was to change something was refused. At most one line per 10 s and
 /// reason, with the number of those that were left out.
-struct RefusalLog: Sendable {
+struct RejectionLog: Sendable {
     /// Why it was refused.
     enum Reason: String, CaseIterable {
         case wrongToken = "wrong_token"
@@ -20,9 +20,9 @@ struct RefusalLog: Sendable {
         }
     }
 
-    private let wrongToken = ThinnedLines(interval: .seconds(10))
-    private let throttled = ThinnedLines(interval: .seconds(10))
-    private let page = ThinnedLines(interval: .seconds(10))
+    private let wrongToken = LogRateLimiter(interval: .seconds(10))
+    private let throttled = LogRateLimiter(interval: .seconds(10))
+    private let page = LogRateLimiter(interval: .seconds(10))
 
     func note(_ reason: Reason, peer: String, now: Timestamp, logger: Logger) {
         let lines =
@@ -31,7 +31,7 @@ struct RefusalLog: Sendable {
             case .throttled: throttled
             case .page: page
             }
-        guard let unlogged = lines.admit(at: now) else { return }
+        guard let unlogged = lines.allow(at: now) else { return }
         logger.warning(
             reason.message,
             metadata: [

@@ -2,21 +2,21 @@ package import CloakroomCore
 package import Foundation
 
 /// Whose sessions an operator wants to end.
-package enum RevocationTarget: Equatable {
+package enum RevocationRequest: Equatable {
     /// All of an account's: the typed e-mail address, or the upstream's user id.
     case user(String)
     /// One, whoever's it is.
     case session(SessionID)
 
     /// What is wrong with a request. Nothing of the request stands in it.
-    package struct Mistake: Error, Equatable {
+    package struct InputError: Error, Equatable {
         /// It cannot be read (400); otherwise it can be, and makes no sense (422).
         let isMalformed: Bool
         let detail: String
     }
 
     /// Reads a JSON object with exactly one member, `user` or `session`.
-    package init(json: Data) throws(Mistake) {
+    package init(json: Data) throws(InputError) {
         let document: Any
         do {
             // Foundation would also read UTF-16 and UTF-32, where every other byte of plain text is zero.
@@ -32,14 +32,14 @@ package enum RevocationTarget: Equatable {
         switch name {
         case "user":
             guard (1...255).contains(text.utf8.count) else {
-                throw Mistake(
+                throw InputError(
                     isMalformed: false,
                     detail: "user is the e-mail address that was typed at sign-in, or the upstream's user id.")
             }
             self = .user(text)
         case "session":
             guard let id = SessionID(text) else {
-                throw Mistake(isMalformed: false, detail: "session is the 16 hexadecimal digits that logs show.")
+                throw InputError(isMalformed: false, detail: "session is the 16 hexadecimal digits that logs show.")
             }
             self = .session(id)
         default: throw Self.unclear
@@ -58,8 +58,8 @@ package enum RevocationTarget: Equatable {
         return quotationMarks > 4
     }
 
-    private static let notJSON = Mistake(isMalformed: true, detail: "The body is not JSON.")
-    private static let unclear = Mistake(
+    private static let notJSON = InputError(isMalformed: true, detail: "The body is not JSON.")
+    private static let unclear = InputError(
         isMalformed: false,
         detail: #"Send {"user": "e-mail or user id"} or {"session": "16 hexadecimal digits"}, and nothing more."#)
 }

@@ -11,7 +11,7 @@ import Logging
 /// e-mail address that was typed at sign-in or the upstream's user id, or `session`, the 16 digits that logs show. The
 /// response is `{"ended": n}`, or a problem document (RFC 9457). Wrong tokens are limited, per address and in all: 429
 /// with `Retry-After`. A request that a browser sent from another page is refused, token or not.
-public struct SessionRevocation: Sendable {
+public struct RevokeSessionsHandler: Sendable {
     static let path = "/sessions/revoke"
     /// Bytes of the body: an address of 254 bytes fits in, however it is escaped.
     private static let bodyLimit = 1_024
@@ -20,7 +20,7 @@ public struct SessionRevocation: Sendable {
     private let sessions: any SessionRevoking
     private let now: @Sendable () -> Timestamp
     private let throttle = AdminTokenThrottle()
-    private let refusals = RefusalLog()
+    private let rejections = RejectionLog()
 
     /// - Parameters:
     ///   - token: what an operator shows; with an empty one nobody gets in.
@@ -39,22 +39,22 @@ public struct SessionRevocation: Sendable {
         Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
     }
 
-    func answer(_ request: Request, peer: String, logger: Logger) async -> Response {
-        guard !Self.isFromPage(request.headers) else {
-            refusals.note(.page, peer: peer, now: now(), logger: logger)
+    func respond(_ request: Request, peer: String, logger: Logger) async -> Response {
+        guard !Self.isFromBrowser(request.headers) else {
+            rejections.note(.page, peer: peer, now: now(), logger: logger)
             return Self.problem(.forbidden, "This is not for pages: send it without Origin and Sec-Fetch-Site.")
         }
         let attempt = throttle.attempt(from: peer, now: now()) { isAuthorized(request.headers[values: .authorization]) }
         switch attempt {
         case .right: break
         case .throttled(let wait):
-            refusals.note(.throttled, peer: peer, now: now(), logger: logger)
+            rejections.note(.throttled, peer: peer, now: now(), logger: logger)
             let seconds = SignInThrottle.retryAfter(wait)
             var response = Self.problem(.tooManyRequests, "Too many wrong tokens. Try again in \(seconds) s.")
             response.headers[.retryAfter] = "\(seconds)"
             return response
         case .wrong:
-            refusals.note(.wrongToken, peer: peer, now: now(), logger: logger)
+            rejections.note(.wrongToken, peer: peer, now: now(), logger: logger)
             var response = Self.problem(.unauthorized, "Send Authorization: Bearer with the admin token.")
             response.headers[.wwwAuthenticate] = "Bearer"
             return response
@@ -66,14 +66,14 @@ public struct SessionRevocation: Sendable {
             return Self.problem(.contentTooLarge, "The body is larger than \(Self.bodyLimit) bytes, or incomplete.")
         }
         do {
-            let origin = RequestOrigin(peer: peer)
+            let origin = AuditContext(peer: peer)
             let ended =
-                switch try RevocationTarget(json: Data(body.readableBytesView)) {
+                switch try RevocationRequest(json: Data(body.readableBytesView)) {
                 case .user(let text): try await revoke(text, from: origin)
                 case .session(let id): try await sessions.revoke(session: id, from: origin, now: now())
                 }
             return AdminResponse.json(.ok, ["ended": ended])
-        } catch let error as RevocationTarget.Mistake {
+        } catch let error as RevocationRequest.InputError {
             return Self.problem(error.isMalformed ? .badRequest : .unprocessableContent, error.detail)
         } catch {
             logger.error("revocation failed: the session store cannot be reached")
@@ -85,7 +85,7 @@ public struct SessionRevocation: Sendable {
 
     /// Ends the sessions of whom a text names: by the address that was typed at sign-in, and by the upstream's user id.
     /// No name is both.
-    private func revoke(_ user: String, from origin: RequestOrigin) async throws -> Int {
+    private func revoke(_ user: String, from origin: AuditContext) async throws -> Int {
         let byID = try await sessions.revoke(userID: user, from: origin, now: now())
         guard user.contains("@") else { return byID }
         return byID + (try await sessions.revoke(user: AccountName(email: user), from: origin, now: now()))
@@ -101,7 +101,7 @@ public struct SessionRevocation: Sendable {
 
     /// Browsers send `Origin` with every POST (the Fetch standard, "append a request `Origin` header"). The operator's
     /// tools send neither field; `none` is a request that a person typed.
-    private static func isFromPage(_ headers: HTTPFields) -> Bool {
+    private static func isFromBrowser(_ headers: HTTPFields) -> Bool {
         guard let site = HTTPField.Name("Sec-Fetch-Site"), !headers.contains(.origin) else { return true }
         return headers[values: site].contains { $0 != "none" }
     }

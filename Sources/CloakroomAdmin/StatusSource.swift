@@ -2,7 +2,7 @@ public import CloakroomCore
 
 /// What the status page asks the rest of the gateway, beyond what the metrics tell. Nothing in it comes out of a session.
 /// Each is asked at every look at the page, from any thread, and must not wait.
-public struct StatusSource: Sendable {
+public struct StatusDataSource: Sendable {
     /// Which configuration is in effect, and what came of the last attempt to change it.
     public var config: @Sendable () -> ConfigStatus
     /// The upstreams, in the order of the configuration.

@@ -16,8 +16,8 @@ public struct ConfigSources: Sendable, Unprintable {
     public init(file: String?, environment: [String: String] = [:], overrides: [(key: String, value: String)] = []) {
         self.file = file
         self.environment = environment.filter {
-            $0.key.hasPrefix(EnvironmentNames.variablePrefix)
-                || $0.key.hasPrefix(EnvironmentNames.openTelemetryPrefix)
+            $0.key.hasPrefix(EnvironmentVariableNames.variablePrefix)
+                || $0.key.hasPrefix(EnvironmentVariableNames.openTelemetryPrefix)
         }
         self.overrides = overrides
     }
@@ -26,7 +26,7 @@ public struct ConfigSources: Sendable, Unprintable {
 extension ConfigSources {
     /// Whether the value of a key, as it is written in a flag, is a secret.
     public static func isSecret(key: String) -> Bool {
-        let path = FlagsProvider.path(key)
+        let path = OverrideProvider.path(key)
         return path.indices.contains { SecretFilesProvider.isSecret(Array(path[...$0])) }
     }
 }
@@ -34,13 +34,13 @@ extension ConfigSources {
 /// A configuration that passed every check.
 public struct LoadedConfig: Sendable {
     /// What the gateway is built from.
-    public let plan: GatewayPlan
+    public let configuration: GatewayConfiguration
     /// When a running gateway reads the configuration again.
-    public let reload: ReloadPlan
+    public let reload: ReloadConfiguration
     /// Problems that do not keep the configuration from being used, in the order of the file.
-    public let warnings: [ConfigProblem]
+    public let warnings: [ConfigDiagnostic]
     /// What the configuration means where it is easily misread, in the order of the file.
-    public let notes: [ConfigProblem]
+    public let notes: [ConfigDiagnostic]
     /// What is in effect and where each value came from, in the order of the documentation.
     public let values: [EffectiveValue]
     /// Every key that was looked for, those that are not given too.
@@ -48,14 +48,15 @@ public struct LoadedConfig: Sendable {
     /// The files that were read for it: the configuration itself and the secrets'. Certificates are not among them.
     public let files: [String]
     /// Where its values were given.
-    let places: ConfigPlaces
+    let locations: ValueLocations
 
     /// Problems that only using the values shows, each at the place where its value was given, in the order of the file.
-    public func problems(_ findings: [ConfigFinding]) -> [ConfigProblem] {
-        ConfigProblems.ordered(
+    public func problems(_ findings: [ConfigFinding]) -> [ConfigDiagnostic] {
+        ConfigDiagnostics.ordered(
             findings.map { finding in
-                places.problem(
-                    Mistake(finding.message, finding.suggestion), key: finding.key, origin: places[finding.key],
+                locations.problem(
+                    ConfigValueError(finding.message, finding.suggestion), key: finding.key,
+                    origin: locations[finding.key],
                     severity: finding.isWarning ? .warning : .error)
             })
     }
@@ -72,54 +73,55 @@ public struct EffectiveValue: Sendable, Equatable {
 }
 
 /// Reads and checks a configuration.
-/// - Throws: ``ConfigProblems`` with every mistake that could be found in one run.
-public func loadConfig(_ sources: ConfigSources) throws(ConfigProblems) -> LoadedConfig {
-    var syntax: [ConfigProblem] = []
-    let tree: ConfigTree
+/// - Throws: ``ConfigDiagnostics`` with every mistake that could be found in one run.
+public func loadConfig(_ sources: ConfigSources) throws(ConfigDiagnostics) -> LoadedConfig {
+    var syntax: [ConfigDiagnostic] = []
+    let tree: YAMLTree
     do {
-        tree = try ConfigTree(file: sources.file) { syntax.append(ConfigProblem($0, in: sources.file)) }
+        tree = try YAMLTree(file: sources.file) { syntax.append(ConfigDiagnostic($0, in: sources.file)) }
     } catch {
-        throw ConfigProblems([ConfigProblem(error, in: sources.file)])
+        throw ConfigDiagnostics([ConfigDiagnostic(error, in: sources.file)])
     }
-    let reading = ConfigReading(sources, tree: tree)
+    let reading = ConfigParser(sources, tree: tree)
     syntax.forEach(reading.add)
-    let plan = GatewayPlan(from: reading.root)
-    let reload = ReloadPlan(from: reading.root.always("reload"))
+    let configuration = GatewayConfiguration(from: reading.root)
+    let reload = ReloadConfiguration(from: reading.root.sectionWithDefaults("reload"))
     var unknown = UnknownKeys(reading)
-    unknown.complain()
-    let problems = reading.problems(meant: unknown.meant)
-    guard problems.isEmpty, let plan else { throw ConfigProblems(problems) }
+    unknown.report()
+    let problems = reading.problems(meant: unknown.likelyIntendedKeys)
+    guard problems.isEmpty, let configuration else { throw ConfigDiagnostics(problems) }
     return LoadedConfig(
-        plan: plan, reload: reload, warnings: ConfigProblems.ordered(reading.warnings),
-        notes: ConfigProblems.ordered(reading.notes), values: reading.values,
+        configuration: configuration, reload: reload, warnings: ConfigDiagnostics.ordered(reading.warnings),
+        notes: ConfigDiagnostics.ordered(reading.notes), values: reading.values,
         knownKeys: reading.trace.keys, files: reading.files,
-        places: reading.places)
+        locations: reading.locations)
 }
 
-extension ConfigTree {
-    fileprivate init(file: String?, complain: (SyntaxMistake) -> Void) throws(SyntaxMistake) {
+extension YAMLTree {
+    fileprivate init(file: String?, complain: (YAMLSyntaxError) -> Void) throws(YAMLSyntaxError) {
         guard let file else {
             self.init()
             return
         }
         let text: String?
         do {
-            text = String(validating: try PathInConfig.contents(of: file), as: UTF8.self)
+            text = String(validating: try ConfigRelativePath.contents(of: file), as: UTF8.self)
         } catch {
-            throw SyntaxMistake(position: nil, key: nil, mistake: error)
+            throw YAMLSyntaxError(position: nil, key: nil, valueError: error)
         }
         guard let text else {
-            throw SyntaxMistake(
-                position: nil, key: nil, mistake: Mistake("the file is not text in UTF-8", "save it as UTF-8"))
+            throw YAMLSyntaxError(
+                position: nil, key: nil,
+                valueError: ConfigValueError("the file is not text in UTF-8", "save it as UTF-8"))
         }
         try self.init(yaml: text, complain: complain)
     }
 }
 
-extension ConfigProblem {
-    fileprivate init(_ mistake: ConfigTree.SyntaxMistake, in file: String?) {
+extension ConfigDiagnostic {
+    fileprivate init(_ valueError: YAMLTree.YAMLSyntaxError, in file: String?) {
         self.init(
-            source: file ?? "configuration", position: mistake.position, key: mistake.key,
-            message: mistake.mistake.message, suggestion: mistake.mistake.suggestion)
+            source: file ?? "configuration", position: valueError.position, key: valueError.key,
+            message: valueError.valueError.message, suggestion: valueError.valueError.suggestion)
     }
 }

@@ -4,7 +4,7 @@ package import CloakroomCore
 package enum IdentityWire {
     /// The fields of a form by their names, which are compared by their bytes; `nil` if it is none.
     package static func form(_ body: [UInt8]) -> [JSONMemberName: String]? {
-        FormBody.read(body)
+        FormURLEncodedBody.read(body)
     }
 
     /// The name and the password of `Authorization: Basic`.
@@ -19,17 +19,19 @@ package enum IdentityWire {
 
     /// The credentials in a request to sign in; `nil` if it is refused.
     package static func signIn(body: [UInt8], contentType: String, now: Timestamp) -> Credentials? {
-        try? SignInInput.read(
-            OwnRequest(endpoint: .signIn, contentType: contentType, body: Secret(bytes: body), now: now))
+        try? SignInRequestParser.read(
+            AccountRequest(endpoint: .signIn, contentType: contentType, body: Secret(bytes: body), now: now))
     }
 
     /// The tokens in an upstream's answer; `nil` if it makes no sense.
-    package static func tokens(_ body: [UInt8], plan: TokenCallPlan, now: Timestamp) -> SessionTokens? {
-        TokenAnswer.read(body, plan: plan, now: now)
+    package static func tokens(_ body: [UInt8], configuration: IdentityEndpointConfiguration, now: Timestamp)
+        -> TokenSet?
+    {
+        TokenResponse.read(body, configuration: configuration, now: now)
     }
 
     /// The document about a user that a client may have; `nil` if it may have none.
-    package static func user(_ body: [UInt8], tokens: SessionTokens) -> [UInt8]? {
+    package static func user(_ body: [UInt8], tokens: TokenSet) -> [UInt8]? {
         UserDocument.read(body, excluding: [tokens])
     }
 }

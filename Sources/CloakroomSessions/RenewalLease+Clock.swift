@@ -1,6 +1,6 @@
 import CloakroomCore
 
-extension RenewalLease {
+extension RefreshLease {
     /// Whether a lease that somebody took until `end` still keeps others off, where the caller's clock is the judge.
     ///
     /// One that ends later than any that is begun now, by far, was taken before the clock jumped back. By far: `now` may be

@@ -25,7 +25,7 @@ public enum SessionStoreOperation: String, Sendable, Hashable, CaseIterable {
 }
 
 /// Tells how long each operation of another store took, and whether it failed.
-struct TimedRecords<Records: SessionRecordStore>: SessionRecordStore {
+struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore {
     private let records: Records
     private let onOperation: @Sendable (SessionStoreOperation, _ isSuccess: Bool, _ nanoseconds: UInt64) -> Void
     private let clock = ContinuousClock()
@@ -42,54 +42,54 @@ struct TimedRecords<Records: SessionRecordStore>: SessionRecordStore {
     var count: Int { records.count }
 
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
-        try await timed(.insert) { () async throws(SessionStoreError) in
+        try await measured(.insert) { () async throws(SessionStoreError) in
             try await records.insert(record, keepUntil: keepUntil, now: now)
         }
     }
 
     func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup {
-        try await timed(.read) { () async throws(SessionStoreError) in try await records.read(id, now: now) }
+        try await measured(.read) { () async throws(SessionStoreError) in try await records.read(id, now: now) }
     }
 
     func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError)
-        -> RecordChange
+        -> RecordUpdateResult
     {
-        try await timed(.replace) { () async throws(SessionStoreError) in
+        try await measured(.replace) { () async throws(SessionStoreError) in
             try await records.replace(record, fence: fence, now: now)
         }
     }
 
     func remove(
         _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
-    ) async throws(SessionStoreError) -> RecordRemoval {
-        try await timed(.remove) { () async throws(SessionStoreError) in
+    ) async throws(SessionStoreError) -> RecordRemovalResult {
+        try await measured(.remove) { () async throws(SessionStoreError) in
             try await records.remove(id, reason: reason, condition: condition, now: now)
         }
     }
 
     func touch(_ touches: [RecordTouch]) async throws(SessionStoreError) {
-        try await timed(.touch) { () async throws(SessionStoreError) in try await records.touch(touches) }
+        try await measured(.touch) { () async throws(SessionStoreError) in try await records.touch(touches) }
     }
 
-    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseAttempt
-    {
-        try await timed(.lease) { () async throws(SessionStoreError) in
+    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
+        try await measured(.lease) { () async throws(SessionStoreError) in
             try await records.lease(id, for: duration, now: now)
         }
     }
 
     func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError) {
-        try await timed(.release) { () async throws(SessionStoreError) in try await records.release(id, fence: fence) }
+        try await measured(.release) { () async throws(SessionStoreError) in try await records.release(id, fence: fence)
+        }
     }
 
     func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
-        try await timed(.list) { () async throws(SessionStoreError) in
+        try await measured(.list) { () async throws(SessionStoreError) in
             try await records.records(of: account, now: now)
         }
     }
 
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
-        try await timed(.throttleRead) { () async throws(SessionStoreError) in
+        try await measured(.throttleRead) { () async throws(SessionStoreError) in
             try await records.throttleStates(keys, now: now)
         }
     }
@@ -97,16 +97,16 @@ struct TimedRecords<Records: SessionRecordStore>: SessionRecordStore {
     func replaceThrottleState(
         _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> Bool {
-        try await timed(.throttleWrite) { () async throws(SessionStoreError) in
+        try await measured(.throttleWrite) { () async throws(SessionStoreError) in
             try await records.replaceThrottleState(key, old, with: new, lifetime: lifetime, now: now)
         }
     }
 
-    func run(_ changes: any RecordChanges, idleTimeout: Duration) async {
+    func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
         await records.run(changes, idleTimeout: idleTimeout)
     }
 
-    private func timed<Result>(
+    private func measured<Result>(
         _ operation: SessionStoreOperation, _ body: () async throws(SessionStoreError) -> Result
     ) async throws(SessionStoreError) -> Result {
         let start = clock.now

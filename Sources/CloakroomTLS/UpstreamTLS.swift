@@ -15,7 +15,7 @@ public enum UpstreamTLS {
     ///   - protocols: The protocols that are offered by ALPN (RFC 7301); none for protocols without a registered name.
     /// - Throws: ``UpstreamTLSError`` which names the file.
     public static func configuration(
-        _ plan: UpstreamTLSPlan?, protocols: [String] = ["http/1.1"]
+        _ upstream: UpstreamTLSConfiguration?, protocols: [String] = ["http/1.1"]
     ) throws(UpstreamTLSError) -> TLSConfiguration {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.certificateVerification = .fullVerification
@@ -24,8 +24,8 @@ public enum UpstreamTLS {
         configuration.applicationProtocols = protocols
         // A connection that is closed has nothing more to say: its other end need not be waited for.
         configuration.shutdownTimeout = .seconds(1)
-        if let file = plan?.caFile { configuration.trustRoots = .certificates(try certificates(in: file)) }
-        if let files = plan?.clientCertificate {
+        if let file = upstream?.caFile { configuration.trustRoots = .certificates(try certificates(in: file)) }
+        if let files = upstream?.clientCertificate {
             configuration.certificateChain = try certificates(in: files.certificateFile).map { .certificate($0) }
             do {
                 configuration.privateKey = .privateKey(try NIOSSLPrivateKey(file: files.keyFile, format: .pem))
@@ -41,14 +41,14 @@ public enum UpstreamTLS {
     /// Makes what all connections to an upstream share.
     /// - Parameter plan: `nil` is the system's trust roots and no certificate of our own.
     /// - Throws: ``UpstreamTLSError`` which names the files.
-    public static func context(_ plan: UpstreamTLSPlan?) throws(UpstreamTLSError) -> NIOSSLContext {
-        let configuration = try configuration(plan)
+    public static func context(_ upstream: UpstreamTLSConfiguration?) throws(UpstreamTLSError) -> NIOSSLContext {
+        let configuration = try configuration(upstream)
         do {
             return try NIOSSLContext(configuration: configuration)
         } catch {
-            let files = plan?.clientCertificate.map { "\($0.certificateFile) and \($0.keyFile)" }
+            let files = upstream?.clientCertificate.map { "\($0.certificateFile) and \($0.keyFile)" }
             throw UpstreamTLSError(
-                description: "\(files ?? plan?.caFile ?? "TLS with upstreams"): \(error)"
+                description: "\(files ?? upstream?.caFile ?? "TLS with upstreams"): \(error)"
                     + " (check that the key belongs to the certificate, and that the certificates are whole)")
         }
     }

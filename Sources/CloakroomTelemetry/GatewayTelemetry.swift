@@ -30,7 +30,7 @@ public struct TelemetrySettings: Sendable {
     /// Whether exchanges are counted and timed. Without a listener for operators nobody could read the numbers.
     public var isMetricsEnabled = true
     /// Which traces are recorded, where they go, and under what name.
-    public var tracing = TracingPlan()
+    public var tracing = TracingConfiguration()
     /// Which traces are recorded, whatever ``tracing`` says of that.
     public var sampler: TraceSampler?
 
@@ -55,12 +55,12 @@ public final class GatewayTelemetry: Sendable {
     public let ids: TraceIDSource
     /// Where spans are sent, if that is to a collector; ``runExporter()`` runs it.
     let collector: OTLPSpanExporter?
-    private let logLevel: SharedLogLevel
+    private let logLevel: DynamicLogLevel
 
     /// Registers the families and starts the log writer's thread, which ``shutdown()`` ends.
     public init(settings: TelemetrySettings = TelemetrySettings()) {
         self.settings = settings
-        logLevel = SharedLogLevel(settings.logLevel)
+        logLevel = DynamicLogLevel(settings.logLevel)
         registry = PrometheusRegistry(seriesLimit: settings.seriesLimit)
         metrics = GatewayMetrics(registry: registry)
         logWriter = LogWriter(
@@ -71,7 +71,7 @@ public final class GatewayTelemetry: Sendable {
         let spans = settings.makeSpanExporter(writer: logWriter, dropped: metrics.droppedTraces)
         collector = spans as? OTLPSpanExporter
         tracer = W3CTracer(
-            sampler: settings.sampler ?? settings.plannedSampler, exporter: spans,
+            sampler: settings.sampler ?? settings.configuredSampler, exporter: spans,
             ids: ids)
         metrics.setBuildInfo(version: settings.version, commit: settings.commit)
         let process = ProcessMetrics(registry: registry)

@@ -9,7 +9,7 @@ public struct BodyDecoder: Sendable {
         /// The body is over. What is left in the buffer belongs to the next message.
         case end
         /// Nothing without more bytes.
-        case needsMore
+        case needMoreData
     }
 
     private enum State {
@@ -56,12 +56,12 @@ public struct BodyDecoder: Sendable {
             return .end
         case .length(let remaining):
             let count = min(remaining, buffer.readableBytes)
-            guard count > 0, let slice = buffer.readSlice(length: count) else { return .needsMore }
+            guard count > 0, let slice = buffer.readSlice(length: count) else { return .needMoreData }
             state = count == remaining ? .done : .length(remaining - count)
             return .data(slice)
         case .untilClose:
             guard buffer.readableBytes > 0, let slice = buffer.readSlice(length: buffer.readableBytes) else {
-                return .needsMore
+                return .needMoreData
             }
             return .data(slice)
         case .chunked(var chunks):
@@ -69,9 +69,9 @@ public struct BodyDecoder: Sendable {
             case .data(let bytes):
                 state = .chunked(chunks)
                 return .data(bytes)
-            case .needsMore:
+            case .needMoreData:
                 state = .chunked(chunks)
-                return .needsMore
+                return .needMoreData
             case .end(let section):
                 state = section.map(State.trailers) ?? .done
                 return .end

@@ -44,7 +44,7 @@ private enum FramingFields {
     case length(Int)
     case chunked
 
-    init(_ fields: [FieldIndex], _ bytes: Span<UInt8>, minorVersion: UInt8) throws(WireError) {
+    init(_ fields: [FieldSlice], _ bytes: Span<UInt8>, minorVersion: UInt8) throws(WireError) {
         var length: Int?
         var isChunked = false
         for field in fields {

@@ -8,7 +8,7 @@ struct ChunkDecoder: Sendable {
         case data(ByteBuffer)
         /// The body is over, with trailers or without.
         case end(TrailerSection?)
-        case needsMore
+        case needMoreData
     }
 
     private enum State {
@@ -36,14 +36,14 @@ struct ChunkDecoder: Sendable {
             switch state {
             case .data(let remaining):
                 let count = Int(min(remaining, UInt64(buffer.readableBytes)))
-                guard count > 0, let slice = buffer.readSlice(length: count) else { return .needsMore }
+                guard count > 0, let slice = buffer.readSlice(length: count) else { return .needMoreData }
                 let left = remaining - UInt64(count)
                 state = left == 0 ? .dataCarriageReturn : .data(remaining: left)
                 return .data(slice)
             case .trailers(let scan):
                 return try takeTrailers(scan, from: &buffer)
             default:
-                guard let byte = buffer.readInteger(as: UInt8.self) else { return .needsMore }
+                guard let byte = buffer.readInteger(as: UInt8.self) else { return .needMoreData }
                 try take(byte)
             }
         }
@@ -56,7 +56,7 @@ struct ChunkDecoder: Sendable {
         guard let count = try scan.advance(buffer.readableBytesUInt8Span), let lines = buffer.readSlice(length: count)
         else {
             state = .trailers(scan)
-            return .needsMore
+            return .needMoreData
         }
         // The empty line.
         buffer.moveReaderIndex(forwardBy: 2)

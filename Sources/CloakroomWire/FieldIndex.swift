@@ -1,5 +1,5 @@
 /// One header field: where its name and value stand in the head, what it is, and whether it is passed on.
-public struct FieldIndex: Sendable, Equatable {
+public struct FieldSlice: Sendable, Equatable {
     /// Offset of the name, which begins the line.
     public var nameStart: UInt16
     /// Length of the name.
@@ -11,7 +11,7 @@ public struct FieldIndex: Sendable, Equatable {
     /// What the field is, if it is one that the gateway has to do with.
     public var name: KnownField
     /// Whether the field ends here: set by policy, heeded by whoever writes the message again.
-    public var isDropped: Bool
+    public var isStripped: Bool
 
     /// Makes an entry.
     public init(nameStart: Int, nameCount: Int, valueStart: Int, valueCount: Int, name: KnownField) {
@@ -20,7 +20,7 @@ public struct FieldIndex: Sendable, Equatable {
         self.valueStart = UInt16(truncatingIfNeeded: valueStart)
         self.valueCount = UInt16(truncatingIfNeeded: valueCount)
         self.name = name
-        self.isDropped = false
+        self.isStripped = false
     }
 
     /// Where the name stands.

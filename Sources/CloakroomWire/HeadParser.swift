@@ -6,14 +6,14 @@ public import NIOCore
 /// every check happens in the order of the bytes: where the pieces were cut makes no difference to what comes out.
 public struct HeadParser: Sendable {
     /// What has been read so far.
-    private enum Progress {
+    private enum State {
         case startLine
         case fields
     }
 
     private let limits: HeadLimits
     private let names = KnownFieldTable.shared
-    private var progress = Progress.startLine
+    private var progress = State.startLine
     /// Offset of the line that is read next, from the reader index.
     private var lineStart = 0
     /// Offset of the byte that is read next in a line that is not complete; 0 if none of it has been read. A line that
@@ -22,7 +22,7 @@ public struct HeadParser: Sendable {
     /// Offset of the colon of such a line; 0 if it has not been found.
     private var colon = 0
     /// How many bytes the empty lines before the request line took.
-    private var skipped = 0
+    private var skippedBytes = 0
 
     /// Makes a parser for one connection.
     public init(limits: HeadLimits) {
@@ -64,7 +64,7 @@ public struct HeadParser: Sendable {
         lineStart = 0
         scanned = 0
         colon = 0
-        skipped = 0
+        skippedBytes = 0
     }
 
     /// Empty lines before a request line are skipped (RFC 9112 §2.2), as many as fit in the bytes that a head may have.
@@ -76,8 +76,8 @@ public struct HeadParser: Sendable {
             else { return }
             guard second == Byte.lf else { throw .lineEnd }
             buffer.moveReaderIndex(forwardBy: 2)
-            skipped += 2
-            guard skipped <= limits.head else { throw .headTooLarge }
+            skippedBytes += 2
+            guard skippedBytes <= limits.head else { throw .headTooLarge }
         }
     }
 }
@@ -212,7 +212,7 @@ extension HeadParser {
     /// Reads field lines up to the empty one.
     /// - Returns: The length of the head; `nil` if it is not complete.
     private mutating func parseFields(
-        _ bytes: Span<UInt8>, into fields: inout [FieldIndex]
+        _ bytes: Span<UInt8>, into fields: inout [FieldSlice]
     ) throws(WireError) -> Int? {
         let end = min(bytes.count, limits.head)
         // A line that was not complete goes on where reading it stopped.
@@ -229,7 +229,7 @@ extension HeadParser {
                 while index < end, Byte.isToken(bytes[index]) { index += 1 }
                 guard index < end else { break }
                 guard bytes[index] == Byte.colon, index > lineStart else {
-                    throw refusal(of: bytes[index], at: index - lineStart)
+                    throw rejection(of: bytes[index], at: index - lineStart)
                 }
                 nameEnd = index
                 index += 1
@@ -246,7 +246,7 @@ extension HeadParser {
             while valueEnd > valueStart, Byte.isBlank(bytes[valueEnd - 1]) { valueEnd -= 1 }
             guard fields.count < limits.fields else { throw .tooManyFields }
             fields.append(
-                FieldIndex(
+                FieldSlice(
                     nameStart: lineStart, nameCount: nameCount, valueStart: valueStart,
                     valueCount: valueEnd - valueStart,
                     name: names.field(bytes, from: lineStart, count: nameCount)))
@@ -260,7 +260,7 @@ extension HeadParser {
         return nil
     }
 
-    private func refusal(of byte: UInt8, at offset: Int) -> WireError {
+    private func rejection(of byte: UInt8, at offset: Int) -> WireError {
         if offset == 0, Byte.isBlank(byte) { return .foldedLine }
         return byte == Byte.lf ? .lineEnd : .fieldName
     }

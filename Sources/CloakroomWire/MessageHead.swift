@@ -13,7 +13,7 @@ public struct RequestHead: Sendable {
     /// The minor version: 0 or 1. Any later one counts as 1 (RFC 9112 §2.3).
     public var minorVersion: UInt8 = 1
     /// The fields, in order.
-    public var fields: [FieldIndex] = []
+    public var fields: [FieldSlice] = []
 
     /// Makes an empty head.
     public init() {
@@ -40,7 +40,7 @@ public struct ResponseHead: Sendable {
     /// The minor version: 0 or 1.
     public var minorVersion: UInt8 = 1
     /// The fields, in order.
-    public var fields: [FieldIndex] = []
+    public var fields: [FieldSlice] = []
 
     /// Makes an empty head.
     public init() {

@@ -8,7 +8,7 @@ public struct ProxyHeaderParser: Sendable {
     /// The longest header of version 2 that is read. The document counts on 536 bytes; extensions may carry names.
     static let binaryLimit = 4_096
 
-    private enum Form {
+    private enum Version {
         case undecided, line, binary
     }
 
@@ -19,7 +19,7 @@ public struct ProxyHeaderParser: Sendable {
     /// Bytes of version 2 before its addresses.
     private static let fixedLength = 16
 
-    private var form = Form.undecided
+    private var form = Version.undecided
     /// What has been read; of version 2 without what stands behind the addresses.
     private var bytes: [UInt8] = []
     private var count = 0

@@ -51,7 +51,7 @@ public struct RequestHeadBuilder: Sendable {
             throw error
         }
         head.fields.append(
-            FieldIndex(
+            FieldSlice(
                 nameStart: start, nameCount: nameCount, valueStart: valueStart, valueCount: valueCount, name: known))
         return known
     }

@@ -5,7 +5,7 @@ public struct TrailerSection: Sendable, Equatable {
     /// The field lines, each with its line end; not the empty line behind them.
     public private(set) var bytes: ByteBuffer
     /// Where in the bytes each field stands, in order; never empty.
-    public var fields: [FieldIndex]
+    public var fields: [FieldSlice]
 
     /// The most bytes of a section, the empty line behind it included.
     static let byteLimit = 8_192
@@ -32,9 +32,9 @@ public struct TrailerSection: Sendable, Equatable {
     }
 
     /// Where the fields stand in lines that are known to be well formed.
-    private static func index(_ bytes: Span<UInt8>, count: Int) -> [FieldIndex] {
+    private static func index(_ bytes: Span<UInt8>, count: Int) -> [FieldSlice] {
         let names = KnownFieldTable.shared
-        var fields: [FieldIndex] = []
+        var fields: [FieldSlice] = []
         fields.reserveCapacity(count)
         var index = 0
         while index < bytes.count {
@@ -48,7 +48,7 @@ public struct TrailerSection: Sendable, Equatable {
             var valueEnd = index
             while valueEnd > valueStart, Byte.isBlank(bytes[valueEnd - 1]) { valueEnd -= 1 }
             fields.append(
-                FieldIndex(
+                FieldSlice(
                     nameStart: nameStart, nameCount: nameCount, valueStart: valueStart,
                     valueCount: valueEnd - valueStart,
                     name: names.field(bytes, from: nameStart, count: nameCount)))

@@ -1,7 +1,7 @@
 public import NIOCore
 
 /// Follows the frames of a WebSocket without looking into them: knows whether one is complete (RFC 6455 §5.2).
-public struct WebSocketFrameScan: Sendable, Equatable {
+public struct WebSocketFrameTracker: Sendable, Equatable {
     /// How much of the current frame's payload is still to come.
     private var remaining: UInt64 = 0
     /// The head of the next frame, as far as it is there, and how long it is.
@@ -13,7 +13,7 @@ public struct WebSocketFrameScan: Sendable, Equatable {
     public init() {}
 
     /// Whether what was seen last is the end of a frame: another one may follow here.
-    public var isAtBoundary: Bool { remaining == 0 && headCount == 0 }
+    public var isAtFrameBoundary: Bool { remaining == 0 && headCount == 0 }
 
     /// Goes on over more bytes.
     public mutating func advance(over bytes: ByteBuffer) {

@@ -17,13 +17,13 @@ public struct MockAPI: Service {
     /// How it behaves.
     public let settings: MockAPISettings
     /// What it has seen.
-    public let observations: MockObservations
+    public let observations: RequestRecorder
     /// How it misbehaves, changeable while it runs.
     public let faults: MockFaults
 
     private let logger: Logger
     private let onListening: @Sendable (Int) async -> Void
-    private let accounts: Accounts
+    private let accounts: AccountStore
     private let accessTokens: AccessTokens
     private let refreshTokens: RefreshTokens
 
@@ -36,10 +36,10 @@ public struct MockAPI: Service {
         self.settings = settings
         self.logger = logger
         self.onListening = onListening
-        observations = MockObservations()
+        observations = RequestRecorder()
         faults = MockFaults(
             latency: settings.latency, errorRate: settings.errorRate, errorSeed: settings.errorSeed)
-        accounts = Accounts(settings.users)
+        accounts = AccountStore(settings.users)
         accessTokens = AccessTokens(key: settings.signingKey, lifetime: settings.accessTokenLifetime)
         refreshTokens = RefreshTokens(lifetime: settings.refreshTokenLifetime)
     }
@@ -82,7 +82,7 @@ public struct MockAPI: Service {
 
     private func router() throws -> Router<BasicRequestContext> {
         let router = Router(context: BasicRequestContext.self)
-        let control = ControlPath(isExposed: settings.exposeObservations)
+        let control = ObservationEndpoint(isExposed: settings.exposeObservations)
         // The order is the rule: seen first, then slow, then 403 whatever the path, and only then failures and routes.
         router.add(middleware: RecordingMiddleware(observations: observations, control: control))
         router.add(middleware: LatencyMiddleware(faults: faults, control: control))
@@ -93,13 +93,13 @@ public struct MockAPI: Service {
             accounts: accounts, accessTokens: accessTokens, refreshTokens: refreshTokens,
             observations: observations, now: settings.now
         ).register(on: router)
-        let bearer = BearerCheck(accounts: accounts, accessTokens: accessTokens, now: settings.now)
+        let bearer = BearerAuthenticator(accounts: accounts, accessTokens: accessTokens, now: settings.now)
         try ContentRoutes(bearer: bearer).register(on: router)
         MediaRoutes(bearer: bearer).register(on: router)
         PageRoutes().register(on: router)
         if settings.exposeObservations {
             ObservationRoutes(observations: observations).register(on: router)
-            ProbeRoutes().register(on: router)
+            TestRoutes().register(on: router)
         }
         return router
     }
@@ -112,14 +112,14 @@ public enum MockAPIError: Error, Equatable, CustomStringConvertible {
     /// The address cannot be bound; which one, and what the system says.
     case cannotListen(String)
     /// It ended before it listened.
-    case didNotListen
+    case exitedBeforeListening
 
     /// One line for a terminal.
     public var description: String {
         switch self {
         case .portOutOfRange(let port): "\(port) is no port (choose one from 0 to 65535)"
         case .cannotListen(let why): "the mock API cannot listen on \(why) (choose a free port, or 0)"
-        case .didNotListen: "the mock API ended before it listened"
+        case .exitedBeforeListening: "the mock API ended before it listened"
         }
     }
 }

@@ -9,7 +9,7 @@ public struct RunningMockAPI: Sendable {
     public let port: Int
 
     /// What it has seen.
-    public var observations: MockObservations { api.observations }
+    public var observations: RequestRecorder { api.observations }
     /// How it misbehaves.
     public var faults: MockFaults { api.faults }
 
@@ -53,7 +53,7 @@ extension MockAPI {
             var iterator = ports.makeAsyncIterator()
             guard let port = await iterator.next() else {
                 try await tasks.waitForAll()
-                throw MockAPIError.didNotListen
+                throw MockAPIError.exitedBeforeListening
             }
             // Gracefully and not by cancellation: a connection that is accepted while its server is cancelled would take
             // the process with it.

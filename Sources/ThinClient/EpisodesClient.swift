@@ -14,7 +14,7 @@ public struct EpisodesClient: Sendable {
 
     /// A client of the gateway at an address such as `https://courses.example.com`.
     /// - Parameter transport: What carries requests and keeps cookies; two clients of one user may share it.
-    public init(gateway: URL, transport: any Transport = SessionTransport()) {
+    public init(gateway: URL, transport: any Transport = URLSessionTransport()) {
         self.gateway = gateway
         self.transport = transport
     }
@@ -22,22 +22,22 @@ public struct EpisodesClient: Sendable {
     /// Signs in. A session that there was before ends.
     public func signIn(email: String, password: String) async throws(ClientError) -> User {
         let body = try Self.encode(Credentials(email: email, password: password))
-        return try await answer(SignedIn.self, to: "POST", "/auth", body: body).user
+        return try await response(SignedIn.self, to: "POST", "/auth", body: body).user
     }
 
     /// Who is signed in. Asking does not keep a session alive.
     public func me() async throws(ClientError) -> User {
-        try await answer(SignedIn.self, to: "GET", "/auth").user
+        try await response(SignedIn.self, to: "GET", "/auth").user
     }
 
     /// The list of episodes, signed in or not.
     public func episodes() async throws(ClientError) -> [Episode] {
-        try await answer([Episode].self, to: "GET", "/episodes").map { $0.resolved(against: gateway) }
+        try await response([Episode].self, to: "GET", "/episodes").map { $0.resolved(against: gateway) }
     }
 
     /// The video of an episode, by its ``Episode/videoID``. Needs somebody to be signed in.
     public func video(id: Int) async throws(ClientError) -> Video {
-        try await answer(Video.self, to: "GET", "/videos/\(id)").resolved(against: gateway)
+        try await response(Video.self, to: "GET", "/videos/\(id)").resolved(against: gateway)
     }
 
     /// Signs out, here and at the API. It is no error if nobody was signed in.
@@ -45,7 +45,7 @@ public struct EpisodesClient: Sendable {
         _ = try await send("DELETE", "/auth")
     }
 
-    private func answer<T: Decodable>(
+    private func response<T: Decodable>(
         _ type: T.Type, to method: String, _ path: String, body: Data? = nil
     ) async throws(ClientError) -> T {
         let body = try await send(method, path, body: body)
@@ -60,12 +60,12 @@ public struct EpisodesClient: Sendable {
         request.httpBody = body
         if body != nil { request.setValue("application/json", forHTTPHeaderField: "Content-Type") }
         request.setValue("application/json", forHTTPHeaderField: "Accept")
-        let (data, response) = try await carried(request)
+        let (data, response) = try await perform(request)
         guard (200..<300).contains(response.statusCode) else { throw ClientError(response, body: data) }
         return data
     }
 
-    private func carried(_ request: URLRequest) async throws(ClientError) -> (Data, HTTPURLResponse) {
+    private func perform(_ request: URLRequest) async throws(ClientError) -> (Data, HTTPURLResponse) {
         do { return try await transport.send(request) } catch {
             throw ClientError(code: Task.isCancelled ? .cancelled : .network)
         }

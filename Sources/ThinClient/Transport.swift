@@ -14,7 +14,7 @@ public protocol Transport: Sendable {
 
 /// A `URLSession` with a cookie storage of its own, in memory: who starts the app anew signs in anew, as the session's
 /// cookie has no lifetime of its own.
-public struct SessionTransport: Transport {
+public struct URLSessionTransport: Transport {
     private let session: URLSession
 
     /// A transport with a session of its own, or with one that is configured elsewhere and accepts cookies.

@@ -18,11 +18,11 @@ struct AdminServerTests {
         _ registry: PrometheusRegistry = PrometheusRegistry(), _ probes: [ReadinessProbe] = [],
         _ body: @Sendable (_ address: String) async throws -> Void
     ) async throws {
-        try await ServedAdmin.run(registry, probes, body)
+        try await RunningAdminServer.run(registry, probes, body)
     }
 
     private func send(_ method: HTTPMethod, _ url: String) async throws -> (HTTPClientResponse, Data) {
-        try await ServedAdmin.send(method, url)
+        try await RunningAdminServer.send(method, url)
     }
 
     @Test("/live answers 200, whatever the checks say")
@@ -110,9 +110,9 @@ struct AdminServerTests {
             #expect(response.status == .ok)
             #expect(response.headers.first(name: "content-type") == "text/plain; version=0.0.4; charset=utf-8")
             #expect(String(decoding: body, as: UTF8.self).contains("http_server_request_duration_seconds_bucket"))
-            let (status, complaints) = try Promtool().checkMetrics(body)
-            #expect(status == 0, "\(complaints)")
-            #expect(complaints.isEmpty)
+            let (status, problems) = try Promtool().checkMetrics(body)
+            #expect(status == 0, "\(problems)")
+            #expect(problems.isEmpty)
         }
     }
 
@@ -129,8 +129,8 @@ struct AdminServerTests {
         record.upstreamDurationNanoseconds = 1_000
         record.durationNanoseconds = 2_000
         let empty: [UInt8] = []
-        loop.exchangeStarted(scheme: .http, method: .other)
-        loop.exchangeFinished(record, method: empty.span, path: empty.span)
+        loop.requestStarted(scheme: .http, method: .other)
+        loop.requestCompleted(record, method: empty.span, path: empty.span)
         let metrics = telemetry.metrics
         metrics.recordSignIn(.success, durationNanoseconds: 1)
         metrics.upstreamConnections(upstream: "api", state: .active).add(1)

@@ -26,13 +26,13 @@ final class ScriptedRevoking: SessionRevoking {
     var userIDs: [String] { state.withLock { $0.userIDs } }
 
     func revoke(
-        user account: AccountName, from origin: RequestOrigin, now: Timestamp
+        user account: AccountName, from origin: AuditContext, now: Timestamp
     ) async throws(SessionStoreError) -> Int {
         try note(Call(account: account, peer: origin.peer, now: now)).get()
     }
 
     func revoke(
-        userID id: String, from origin: RequestOrigin, now: Timestamp
+        userID id: String, from origin: AuditContext, now: Timestamp
     ) async throws(SessionStoreError) -> Int {
         let result = state.withLock { state in
             state.userIDs.append(id)
@@ -42,7 +42,7 @@ final class ScriptedRevoking: SessionRevoking {
         return 0
     }
 
-    func revoke(session id: SessionID, from origin: RequestOrigin, now: Timestamp) async throws(SessionStoreError)
+    func revoke(session id: SessionID, from origin: AuditContext, now: Timestamp) async throws(SessionStoreError)
         -> Int
     {
         try note(Call(session: id, peer: origin.peer, now: now)).get()

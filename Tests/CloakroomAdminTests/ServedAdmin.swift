@@ -8,13 +8,13 @@ import NIOHTTP1
 import ServiceLifecycle
 
 /// An admin listener on a free port of loopback.
-enum ServedAdmin {
-    struct DidNotStart: Error {}
+enum RunningAdminServer {
+    struct StartFailed: Error {}
 
     /// Serves while `body` runs, then shuts down gracefully and waits for the end.
     static func run(
         _ registry: PrometheusRegistry = PrometheusRegistry(), _ probes: [ReadinessProbe] = [],
-        revocation: SessionRevocation? = nil, status: StatusSource? = nil,
+        revocation: RevokeSessionsHandler? = nil, status: StatusDataSource? = nil,
         logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
         _ body: @Sendable (_ address: String) async throws -> Void
     ) async throws {
@@ -29,7 +29,7 @@ enum ServedAdmin {
                 defer { bound.finish() }
                 try await group.run()
             }
-            guard let port = await ports.first(where: { _ in true }) else { throw DidNotStart() }
+            guard let port = await ports.first(where: { _ in true }) else { throw StartFailed() }
             do {
                 try await body("http://127.0.0.1:\(port)")
             } catch {
@@ -51,7 +51,7 @@ enum ServedAdmin {
         // The server is asked to shut down right after, and should not find idle connections.
         request.headers.add(name: "connection", value: "close")
         let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
-        let answer = try await response.body.collect(upTo: 1 << 20)
-        return (response, Data(answer.readableBytesView))
+        let collected = try await response.body.collect(upTo: 1 << 20)
+        return (response, Data(collected.readableBytesView))
     }
 }

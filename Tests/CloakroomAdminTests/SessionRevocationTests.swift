@@ -8,7 +8,7 @@ import Testing
 @testable import CloakroomAdmin
 
 @Suite("POST /sessions/revoke")
-struct SessionRevocationTests {
+struct RevokeSessionsHandlerTests {
     private static let token = "canary-admin-token-0123456789abcdef"
     private static let now = Timestamp(seconds: 1_700_000_000)
     private static let json = ("Content-Type", "application/json")
@@ -21,17 +21,17 @@ struct SessionRevocationTests {
         result: Result<Int, SessionStoreError> = .success(2), lines: LogLines = LogLines()
     ) async throws -> (status: Int, headers: HTTPHeaders, body: String, calls: [ScriptedRevoking.Call]) {
         let revoking = ScriptedRevoking(result)
-        let revocation = SessionRevocation(token: Secret(Self.token), sessions: revoking, now: { Self.now })
-        let answer = Answer()
-        try await ServedAdmin.run(revocation: revocation, logger: lines.logger) { address in
-            let (response, body) = try await ServedAdmin.send(
+        let revocation = RevokeSessionsHandler(token: Secret(Self.token), sessions: revoking, now: { Self.now })
+        let received = Response()
+        try await RunningAdminServer.run(revocation: revocation, logger: lines.logger) { address in
+            let (response, body) = try await RunningAdminServer.send(
                 method, address + "/sessions/revoke", fields, body: body)
-            await answer.keep(Int(response.status.code), response.headers, String(decoding: body, as: UTF8.self))
+            await received.keep(Int(response.status.code), response.headers, String(decoding: body, as: UTF8.self))
         }
-        return (await answer.status, await answer.headers, await answer.body, revoking.calls)
+        return (await received.status, await received.headers, await received.body, revoking.calls)
     }
 
-    private actor Answer {
+    private actor Response {
         var status = 0
         var headers = HTTPHeaders()
         var body = ""
@@ -43,22 +43,22 @@ struct SessionRevocationTests {
 
     @Test("ends the sessions of a user and says how many there were")
     func revokesUser() async throws {
-        let answer = try await ask()
-        #expect(answer.status == 200)
-        #expect(answer.body == #"{"ended":2}"#)
-        #expect(answer.headers.first(name: "content-type") == "application/json")
-        #expect(answer.headers.first(name: "cache-control") == "no-store")
+        let received = try await ask()
+        #expect(received.status == 200)
+        #expect(received.body == #"{"ended":2}"#)
+        #expect(received.headers.first(name: "content-type") == "application/json")
+        #expect(received.headers.first(name: "cache-control") == "no-store")
         let account = AccountName(email: "jo@example.com")
-        #expect(answer.calls == [ScriptedRevoking.Call(account: account, peer: "127.0.0.1", now: Self.now)])
+        #expect(received.calls == [ScriptedRevoking.Call(account: account, peer: "127.0.0.1", now: Self.now)])
     }
 
     @Test("Rule 35: takes the upstream's user id as well, and an address that is one")
     func revokesUserID() async throws {
         let revoking = ScriptedRevoking(.success(2))
-        let revocation = SessionRevocation(token: Secret(Self.token), sessions: revoking, now: { Self.now })
-        try await ServedAdmin.run(revocation: revocation, logger: LogLines().logger) { address in
+        let revocation = RevokeSessionsHandler(token: Secret(Self.token), sessions: revoking, now: { Self.now })
+        try await RunningAdminServer.run(revocation: revocation, logger: LogLines().logger) { address in
             for user in ["17", "Jo@example.com"] {
-                let (_, _) = try await ServedAdmin.send(
+                let (_, _) = try await RunningAdminServer.send(
                     .POST, address + "/sessions/revoke", [Self.authorization, Self.json],
                     body: #"{"user":"\#(user)"}"#)
             }
@@ -69,14 +69,14 @@ struct SessionRevocationTests {
 
     @Test("ends one session by the name that logs show; none is no error")
     func revokesSession() async throws {
-        let answer = try await ask(
+        let received = try await ask(
             #" { "session" : "0123456789abcdef" } "#,
             [("authorization", "bearer  \(Self.token)"), ("content-type", "Application/JSON; charset=utf-8")],
             result: .success(0))
-        #expect(answer.status == 200)
-        #expect(answer.body == #"{"ended":0}"#)
+        #expect(received.status == 200)
+        #expect(received.body == #"{"ended":0}"#)
         let id = SessionID(0x0123_4567_89ab_cdef)
-        #expect(answer.calls == [ScriptedRevoking.Call(session: id, peer: "127.0.0.1", now: Self.now)])
+        #expect(received.calls == [ScriptedRevoking.Call(session: id, peer: "127.0.0.1", now: Self.now)])
     }
 
     @Test(
@@ -90,28 +90,28 @@ struct SessionRevocationTests {
     func unauthorized(authorization: String?) async throws {
         let lines = LogLines()
         let fields = [Self.json] + (authorization.map { [("Authorization", $0)] } ?? [])
-        let answer = try await ask(Self.user, fields, lines: lines)
-        #expect(answer.status == 401)
-        #expect(answer.headers.first(name: "www-authenticate") == "Bearer")
-        #expect(answer.headers.first(name: "content-type") == "application/problem+json")
-        #expect(answer.calls.isEmpty)
+        let received = try await ask(Self.user, fields, lines: lines)
+        #expect(received.status == 401)
+        #expect(received.headers.first(name: "www-authenticate") == "Bearer")
+        #expect(received.headers.first(name: "content-type") == "application/problem+json")
+        #expect(received.calls.isEmpty)
         #expect(lines.all.contains { $0.hasPrefix("warning revocation refused") && $0.contains("127.0.0.1") })
-        #expect(!(lines.all.joined() + answer.body).contains("canary"))
+        #expect(!(lines.all.joined() + received.body).contains("canary"))
     }
 
     @Test("Rule 49: after five wrong tokens even the right one is 429 with Retry-After, and one audit line says so")
     func throttled() async throws {
         let revoking = ScriptedRevoking(.success(1))
-        let revocation = SessionRevocation(token: Secret(Self.token), sessions: revoking, now: { Self.now })
+        let revocation = RevokeSessionsHandler(token: Secret(Self.token), sessions: revoking, now: { Self.now })
         let lines = LogLines()
-        try await ServedAdmin.run(revocation: revocation, logger: lines.logger) { address in
+        try await RunningAdminServer.run(revocation: revocation, logger: lines.logger) { address in
             for status in [401, 401, 401, 401, 401, 429, 429] {
-                let (response, _) = try await ServedAdmin.send(
+                let (response, _) = try await RunningAdminServer.send(
                     .POST, address + "/sessions/revoke", [Self.json, ("Authorization", "Bearer canary-wrong")],
                     body: Self.user)
                 #expect(Int(response.status.code) == status)
             }
-            let (response, body) = try await ServedAdmin.send(
+            let (response, body) = try await RunningAdminServer.send(
                 .POST, address + "/sessions/revoke", [Self.json, Self.authorization], body: Self.user)
             #expect(response.status == .tooManyRequests)
             #expect(response.headers.first(name: "retry-after") == "1")
@@ -127,9 +127,9 @@ struct SessionRevocationTests {
 
     @Test("Two Authorization fields are no authorization")
     func twoTokens() async throws {
-        let answer = try await ask(Self.user, [Self.authorization, Self.authorization, Self.json])
-        #expect(answer.status == 401)
-        #expect(answer.calls.isEmpty)
+        let received = try await ask(Self.user, [Self.authorization, Self.authorization, Self.json])
+        #expect(received.status == 401)
+        #expect(received.calls.isEmpty)
     }
 
     @Test(
@@ -139,9 +139,9 @@ struct SessionRevocationTests {
             ("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Site", "same-site"),
         ])
     func pages(name: String, value: String) async throws {
-        let answer = try await ask(Self.user, [Self.authorization, Self.json, (name, value)])
-        #expect(answer.status == 403)
-        #expect(answer.calls.isEmpty)
+        let received = try await ask(Self.user, [Self.authorization, Self.json, (name, value)])
+        #expect(received.status == 403)
+        #expect(received.calls.isEmpty)
     }
 
     @Test(
@@ -157,63 +157,65 @@ struct SessionRevocationTests {
             (#"{"user":1,"user":"jo@example.com"}"#, 422), (#"{"session":"0123"}"#, 422),
             (#"{"session":["0123456789abcdef"]}"#, 422),
         ])
-    func mistakes(body: String, status: Int) async throws {
-        let answer = try await ask(body)
-        #expect(answer.status == status)
-        #expect(answer.headers.first(name: "content-type") == "application/problem+json")
-        #expect(answer.body.contains(#""status":\#(status)"#))
-        #expect(!answer.body.contains("jo@example.com"))
-        #expect(answer.calls.isEmpty)
+    func valueErrors(body: String, status: Int) async throws {
+        let received = try await ask(body)
+        #expect(received.status == status)
+        #expect(received.headers.first(name: "content-type") == "application/problem+json")
+        #expect(received.body.contains(#""status":\#(status)"#))
+        #expect(!received.body.contains("jo@example.com"))
+        #expect(received.calls.isEmpty)
     }
 
     @Test("A body of more than 1 KiB is 413")
     func tooLarge() async throws {
         let padding = String(repeating: " ", count: 1_024 - Self.user.utf8.count)
         #expect(try await ask(Self.user + padding).status == 200)
-        let answer = try await ask(Self.user + padding + " ")
-        #expect(answer.status == 413)
-        #expect(answer.calls.isEmpty)
+        let received = try await ask(Self.user + padding + " ")
+        #expect(received.status == 413)
+        #expect(received.calls.isEmpty)
     }
 
     @Test(
         "A body of another type is 415",
         arguments: ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""])
     func otherType(type: String) async throws {
-        let answer = try await ask(Self.user, [Self.authorization, ("Content-Type", type)])
-        #expect(answer.status == 415)
-        #expect(answer.calls.isEmpty)
+        let received = try await ask(Self.user, [Self.authorization, ("Content-Type", type)])
+        #expect(received.status == 415)
+        #expect(received.calls.isEmpty)
     }
 
     @Test("A store that is not there is 503 with Retry-After")
     func storeDown() async throws {
-        let answer = try await ask(result: .failure(SessionStoreError(.unavailable)))
-        #expect(answer.status == 503)
-        #expect(answer.headers.first(name: "retry-after") == "5")
+        let received = try await ask(result: .failure(SessionStoreError(.unavailable)))
+        #expect(received.status == 503)
+        #expect(received.headers.first(name: "retry-after") == "5")
     }
 
     @Test("Rule 19: it is the only page that changes anything, by POST alone, and not there without a token")
     func surface() async throws {
         for method in [HTTPMethod.GET, .HEAD, .PUT, .DELETE, .OPTIONS] {
-            let answer = try await ask(nil, [Self.authorization], method: method)
-            #expect(answer.status == 405, "\(method)")
-            #expect(answer.headers.first(name: "allow") == "POST")
-            #expect(answer.calls.isEmpty)
+            let received = try await ask(nil, [Self.authorization], method: method)
+            #expect(received.status == 405, "\(method)")
+            #expect(received.headers.first(name: "allow") == "POST")
+            #expect(received.calls.isEmpty)
         }
         let revoking = ScriptedRevoking(.success(1))
-        let revocation = SessionRevocation(token: Secret(Self.token), sessions: revoking, now: { Self.now })
+        let revocation = RevokeSessionsHandler(token: Secret(Self.token), sessions: revoking, now: { Self.now })
         let fields = [Self.authorization, Self.json]
         for (revocation, paths) in [
             (nil, ["/sessions/revoke"]),
             (revocation, ["/sessions", "/sessions/", "/sessions/revoke/", "/sessions/revoke/x", "/Sessions/Revoke"]),
-        ] as [(SessionRevocation?, [String])] {
-            try await ServedAdmin.run(revocation: revocation) { address in
+        ] as [(RevokeSessionsHandler?, [String])] {
+            try await RunningAdminServer.run(revocation: revocation) { address in
                 for path in paths {
-                    let (response, _) = try await ServedAdmin.send(.POST, address + path, fields, body: Self.user)
+                    let (response, _) = try await RunningAdminServer.send(
+                        .POST, address + path, fields, body: Self.user)
                     #expect(response.status == .notFound, "\(path)")
                 }
                 for path in ["/live", "/ready", "/metrics"] {
                     for method in [HTTPMethod.POST, .PUT, .DELETE, .PATCH] {
-                        let (response, _) = try await ServedAdmin.send(method, address + path, fields, body: Self.user)
+                        let (response, _) = try await RunningAdminServer.send(
+                            method, address + path, fields, body: Self.user)
                         #expect(response.status == .methodNotAllowed, "\(method) \(path)")
                     }
                 }
@@ -225,10 +227,10 @@ struct SessionRevocationTests {
     @Test("With an empty token nobody gets in")
     func emptyToken() async throws {
         let revoking = ScriptedRevoking(.success(1))
-        let revocation = SessionRevocation(token: Secret(""), sessions: revoking)
-        try await ServedAdmin.run(revocation: revocation) { address in
+        let revocation = RevokeSessionsHandler(token: Secret(""), sessions: revoking)
+        try await RunningAdminServer.run(revocation: revocation) { address in
             for value in ["Bearer", "Bearer ", "Bearer x"] {
-                let (response, _) = try await ServedAdmin.send(
+                let (response, _) = try await RunningAdminServer.send(
                     .POST, address + "/sessions/revoke", [Self.json, ("Authorization", value)], body: Self.user)
                 #expect(response.status == .unauthorized)
             }

@@ -2,7 +2,7 @@ import CloakroomConfig
 import Foundation
 
 /// A folder of its own with a configuration in it, for as long as a test needs it.
-final class ConfigFolder {
+final class ConfigFixture {
     static let fileName = "cloakroom.yaml"
 
     /// A configuration without a mistake, whose lines the tests count on.
@@ -37,7 +37,7 @@ final class ConfigFolder {
 
     let path: String
 
-    init(_ yaml: String = ConfigFolder.good) throws {
+    init(_ yaml: String = ConfigFixture.good) throws {
         path = NSTemporaryDirectory() + "cloakroom-config-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         try write(yaml, to: Self.fileName)
@@ -62,7 +62,7 @@ final class ConfigFolder {
     }
 
     /// What a command reports on the folder's configuration. The folder lives until it is done.
-    func report(_ command: (ConfigSources) -> Report) -> Report {
+    func report(_ command: (ConfigSources) -> CommandReport) -> CommandReport {
         withExtendedLifetime(self) { command(sources()) }
     }
 
@@ -73,10 +73,10 @@ final class ConfigFolder {
     }
 
     /// The mistakes, one line each, without the path of the folder.
-    func mistakes(
+    func valueErrors(
         environment: [String: String] = [:], overrides: [(key: String, value: String)] = []
     ) -> [String] {
-        do throws(ConfigProblems) {
+        do throws(ConfigDiagnostics) {
             _ = try loadConfig(sources(environment: environment, overrides: overrides))
             return []
         } catch {
@@ -85,12 +85,12 @@ final class ConfigFolder {
     }
 
     /// The mistakes of the good configuration after a piece of it was replaced.
-    static func mistakes(replacing piece: String, by other: String) throws -> [String] {
-        guard let range = good.range(of: piece) else { throw MissingPiece(piece: piece) }
-        return try ConfigFolder(good.replacingCharacters(in: range, with: other)).mistakes()
+    static func valueErrors(replacing piece: String, by other: String) throws -> [String] {
+        guard let range = good.range(of: piece) else { throw ReplacementNotFound(piece: piece) }
+        return try ConfigFixture(good.replacingCharacters(in: range, with: other)).valueErrors()
     }
 
-    struct MissingPiece: Error {
+    struct ReplacementNotFound: Error {
         let piece: String
     }
 }

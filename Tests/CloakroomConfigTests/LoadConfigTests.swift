@@ -4,131 +4,140 @@ import Foundation
 import Testing
 
 @Suite struct LoadConfigTests {
-    @Test func aGoodFileBecomesAPlan() throws {
-        let plan = try ConfigFolder().load().plan
-        #expect(plan.listeners == [ListenerPlan(address: HostAndPort(host: "127.0.0.1", port: 0))])
-        #expect(plan.admin == AdminPlan())
-        #expect(plan.upstreams.map(\.name) == ["api", "other"])
-        #expect(plan.upstreams[0].targets == [UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: 9000))])
-        #expect(plan.upstreams[0].tls == nil)
-        #expect(plan.upstreams[0].resolveInterval == .seconds(30))
-        #expect(plan.upstreams[0].pool == PoolPlan())
-        #expect(plan.upstreams[0].apiToken == APIToken(value: Secret("demo")))
-        #expect(plan.upstreams[0].signIn == TokenCallPlan(path: "/auth", credentials: .basic))
-        #expect(plan.upstreams[1].signIn == nil)
-        #expect(plan.accounts == AccountsPlan())
-        #expect(plan.session.idleTimeout == .seconds(900))
-        #expect(plan.session.cookie == CookiePlan(name: "cloakroom", isSecure: false))
-        #expect(plan.limits == LimitsPlan())
-        #expect(plan.timeouts == TimeoutsPlan())
-        #expect(plan.routes.map(\.name) == ["episodes", "video"])
-        #expect(plan.routes[1].pattern == (try PathPattern("/videos/{id}")))
-        #expect(plan.routes[1].requiresAuthorization)
-        #expect(plan.routes[1].inject == [.apiToken, .bearer])
+    @Test func aGoodFileBecomesAConfiguration() throws {
+        let configuration = try ConfigFixture().load().configuration
+        #expect(configuration.listeners == [ListenerConfiguration(address: HostAndPort(host: "127.0.0.1", port: 0))])
+        #expect(configuration.admin == AdminConfiguration())
+        #expect(configuration.upstreams.map(\.name) == ["api", "other"])
+        #expect(
+            configuration.upstreams[0].targets == [
+                UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: 9000))
+            ])
+        #expect(configuration.upstreams[0].tls == nil)
+        #expect(configuration.upstreams[0].resolveInterval == .seconds(30))
+        #expect(configuration.upstreams[0].pool == PoolConfiguration())
+        #expect(configuration.upstreams[0].apiToken == APIToken(value: Secret("demo")))
+        #expect(configuration.upstreams[0].signIn == IdentityEndpointConfiguration(path: "/auth", credentials: .basic))
+        #expect(configuration.upstreams[1].signIn == nil)
+        #expect(configuration.accounts == AccountsConfiguration())
+        #expect(configuration.session.idleTimeout == .seconds(900))
+        #expect(configuration.session.cookie == CookieConfiguration(name: "cloakroom", isSecure: false))
+        #expect(configuration.limits == LimitsConfiguration())
+        #expect(configuration.timeouts == TimeoutsConfiguration())
+        #expect(configuration.routes.map(\.name) == ["episodes", "video"])
+        #expect(configuration.routes[1].pattern == (try PathPattern("/videos/{id}")))
+        #expect(configuration.routes[1].requiresAuthorization)
+        #expect(configuration.routes[1].inject == [.apiToken, .bearer])
     }
 
-    @Test func everyKeyOfAPlanCanBeSet() throws {
-        let folder = try ConfigFolder(Self.everything)
-        try folder.write("-----BEGIN CERTIFICATE-----\n", to: "tls.crt")
-        try folder.write("-----BEGIN EC PRIVATE KEY-----\n", to: "tls.key")
-        let plan = try folder.load().plan
-        #expect(plan.listeners[0].tls?.minimumVersion == .tls13)
-        #expect(plan.listeners[0].tls?.certificate.certificateFile == folder.path + "/tls.crt")
-        #expect(plan.admin == nil)
+    @Test func everyKeyOfAConfigurationCanBeSet() throws {
+        let directory = try ConfigFixture(Self.everything)
+        try directory.write("-----BEGIN CERTIFICATE-----\n", to: "tls.crt")
+        try directory.write("-----BEGIN EC PRIVATE KEY-----\n", to: "tls.key")
+        let configuration = try directory.load().configuration
+        #expect(configuration.listeners[0].tls?.minimumVersion == .tls13)
+        #expect(configuration.listeners[0].tls?.certificate.certificateFile == directory.path + "/tls.crt")
+        #expect(configuration.admin == nil)
         #expect(
-            plan.crossSite
-                == CrossSitePlan(
+            configuration.crossSite
+                == CrossSiteConfiguration(
                     trustedOrigins: ["https://a.test", "http://b.test:3000"],
                     requiredField: .init(name: "X-CSRF", value: "1"), corsOrigins: ["https://[::1]:8443"],
                     corsMaxAge: .zero))
-        #expect(plan.upstreams[0].preserveHost == false)
-        #expect(plan.upstreams[0].apiToken?.header == "X-Key")
+        #expect(configuration.upstreams[0].preserveHost == false)
+        #expect(configuration.upstreams[0].apiToken?.header == "X-Key")
         #expect(
-            plan.upstreams[0].refresh
-                == TokenCallPlan(
+            configuration.upstreams[0].refresh
+                == IdentityEndpointConfiguration(
                     method: "PUT", path: "/renew", credentials: .json, accessToken: "a.b", refreshToken: "c",
                     expiresIn: "d", rejectedStatuses: [400, 401]))
         #expect(
-            plan.upstreams[0].pool
-                == PoolPlan(
+            configuration.upstreams[0].pool
+                == PoolConfiguration(
                     maxConnections: 1, maxPending: 0, pendingTimeout: .milliseconds(1), idleTimeout: .seconds(5_400),
                     requestsPerConnection: 100, connectionLifetime: .zero))
         #expect(
-            plan.upstreams[0].targets.map(\.description) == [
+            configuration.upstreams[0].targets.map(\.description) == [
                 "http://one:9000", "http://[::1]:9000", "https://two:443", "https://two:444", "unix:/run/a b@c.sock",
             ])
         #expect(
-            plan.upstreams[0].tls
-                == UpstreamTLSPlan(
-                    caFile: folder.path + "/tls.crt",
+            configuration.upstreams[0].tls
+                == UpstreamTLSConfiguration(
+                    caFile: directory.path + "/tls.crt",
                     clientCertificate: .init(
-                        certificateFile: folder.path + "/tls.crt", keyFile: folder.path + "/tls.key"),
+                        certificateFile: directory.path + "/tls.crt", keyFile: directory.path + "/tls.key"),
                     serverName: "api.example.com"))
-        #expect(plan.upstreams[0].resolveInterval == .seconds(5))
+        #expect(configuration.upstreams[0].resolveInterval == .seconds(5))
         #expect(
-            plan.accounts
-                == AccountsPlan(
+            configuration.accounts
+                == AccountsConfiguration(
                     prefix: "/me", upstream: 0, messages: [.unauthorized: "No."], isThrottled: false,
                     signInsPerAddress: 9))
         #expect(
-            plan.session
-                == SessionPlan(
+            configuration.session
+                == SessionConfiguration(
                     store: .valkey, idleTimeout: .seconds(60), absoluteTimeout: .seconds(120), maxSessions: 7,
                     maxSessionsPerAccount: 3,
                     secrets: [Secret(Self.secret)], localSessions: 9,
-                    sqlite: SQLitePlan(path: folder.path + "/sessions.sqlite"),
-                    valkey: ValkeyPlan(
+                    sqlite: SQLiteConfiguration(path: directory.path + "/sessions.sqlite"),
+                    valkey: ValkeyConfiguration(
                         addresses: [HostAndPort(host: "one", port: 26379), HostAndPort(host: "::1", port: 26379)],
                         sentinelPrimary: "main", user: "gateway", password: Secret("p"),
                         sentinelPassword: Secret("s"),
-                        tls: UpstreamTLSPlan(caFile: folder.path + "/tls.crt", serverName: "valkey.test"),
+                        tls: UpstreamTLSConfiguration(caFile: directory.path + "/tls.crt", serverName: "valkey.test"),
                         prefix: "a:b", timeout: .seconds(1)),
-                    cookie: CookiePlan(name: "__Host-s", sameSite: .lax)))
-        #expect(plan.limits == LimitsPlan(head: 2_048, fields: 10, target: 1_024, body: 0, connections: 5))
-        #expect(plan.timeouts.drain == .seconds(7))
-        #expect(plan.trustedPeers.count == 2)
-        #expect(plan.logging == LoggingPlan(level: "debug", format: .text, accessLog: false))
-        #expect(plan.tracing == TracingPlan(exporter: .log, sampler: SamplerPlan(ratio: 0.5)))
-        #expect(plan.eventLoops == 2)
-        #expect(plan.routes[0].bodyLimit == 1_048_576)
-        #expect(plan.routes[0].responseHeadTimeout == .milliseconds(250))
-        #expect(plan.routes[0].messages == [.failedRequest: "Sorry."])
-        #expect(plan.routes[0].methods == ["GET", "PURGE"])
+                    cookie: CookieConfiguration(name: "__Host-s", sameSite: .lax)))
+        #expect(
+            configuration.limits == LimitsConfiguration(head: 2_048, fields: 10, target: 1_024, body: 0, connections: 5)
+        )
+        #expect(configuration.timeouts.drain == .seconds(7))
+        #expect(configuration.trustedPeers.count == 2)
+        #expect(configuration.logging == LoggingConfiguration(level: "debug", format: .text, accessLog: false))
+        #expect(
+            configuration.tracing == TracingConfiguration(exporter: .log, sampler: SamplerConfiguration(ratio: 0.5)))
+        #expect(configuration.eventLoops == 2)
+        #expect(configuration.routes[0].bodyLimit == 1_048_576)
+        #expect(configuration.routes[0].responseHeadTimeout == .milliseconds(250))
+        #expect(configuration.routes[0].messages == [.failedRequest: "Sorry."])
+        #expect(configuration.routes[0].methods == ["GET", "PURGE"])
     }
 
     @Test func flagsGoBeforeTheEnvironmentAndThatBeforeTheFile() throws {
-        let folder = try ConfigFolder()
+        let directory = try ConfigFixture()
         let key = "session.idleTimeout"
         let environment = ["CLOAKROOM_SESSION_IDLE_TIMEOUT": "6m"]
-        let file = try folder.load()
-        #expect(file.plan.session.idleTimeout == .seconds(900))
-        #expect(file.values.first { $0.key == key }?.origin == folder.path + "/cloakroom.yaml:11:16")
-        let variable = try folder.load(environment: environment)
-        #expect(variable.plan.session.idleTimeout == .seconds(360))
+        let file = try directory.load()
+        #expect(file.configuration.session.idleTimeout == .seconds(900))
+        #expect(file.values.first { $0.key == key }?.origin == directory.path + "/cloakroom.yaml:11:16")
+        let variable = try directory.load(environment: environment)
+        #expect(variable.configuration.session.idleTimeout == .seconds(360))
         #expect(variable.values.first { $0.key == key }?.origin == "environment CLOAKROOM_SESSION_IDLE_TIMEOUT")
-        let flag = try folder.load(environment: environment, overrides: [(key, "5m"), (key, "7m")])
-        #expect(flag.plan.session.idleTimeout == .seconds(420))
+        let flag = try directory.load(environment: environment, overrides: [(key, "5m"), (key, "7m")])
+        #expect(flag.configuration.session.idleTimeout == .seconds(420))
         #expect(flag.values.first { $0.key == key }?.origin == "--set")
         #expect(file.values.first { $0.key == "session.store" }?.origin == "default")
     }
 
     @Test func variablesAndFlagsReachIntoListsAndAddItems() throws {
-        let plan = try ConfigFolder().load(
+        let configuration = try ConfigFixture().load(
             environment: ["CLOAKROOM_ROUTES_0_PATH": "/all", "CLOAKROOM_ROUTES_0_METHODS": "GET, POST"],
             overrides: [
                 ("routes.2.name", "added"), ("routes.2.methods", "PUT, PATCH"), ("routes.2.path", "/added"),
                 ("routes.2.upstream", "third"), ("routes.2.requiresAuthorization", "false"),
                 ("upstreams.third.targets", "http://localhost"),
             ]
-        ).plan
-        #expect(plan.routes[0].pattern.description == "/all")
-        #expect(plan.routes[0].methods == ["GET", "POST"])
-        #expect(plan.routes[2].methods == ["PUT", "PATCH"])
-        #expect(plan.upstreams[plan.routes[2].upstream].targets.map(\.description) == ["http://localhost:80"])
+        ).configuration
+        #expect(configuration.routes[0].pattern.description == "/all")
+        #expect(configuration.routes[0].methods == ["GET", "POST"])
+        #expect(configuration.routes[2].methods == ["PUT", "PATCH"])
+        #expect(
+            configuration.upstreams[configuration.routes[2].upstream].targets.map(\.description) == [
+                "http://localhost:80"
+            ])
     }
 
-    @Test func mistakesOfTheEnvironmentAndOfFlagsNameTheirSource() throws {
-        let mistakes = try ConfigFolder().mistakes(
+    @Test func valueErrorsOfTheEnvironmentAndOfFlagsNameTheirSource() throws {
+        let valueErrors = try ConfigFixture().valueErrors(
             environment: [
                 "CLOAKROOM_SESSION_IDLE_TIMEOUT": "15", "CLOAKROOM_SESION_STORE": "memory", "OTHER": "x",
                 "CLOAKROOM_SERVICE_HOST": "10.0.0.1", "CLOAKROOM_PORT": "tcp://10.0.0.1:8443",
@@ -138,7 +147,7 @@ import Testing
                 ("session.stoer", "memory"), ("session", "x"), ("limits.fields", "many"), ("routes.9.path", "/"),
             ])
         #expect(
-            mistakes == [
+            valueErrors == [
                 "environment: CLOAKROOM_SESION_STORE: there is no such variable (did you mean CLOAKROOM_SESSION_STORE?)",
                 "environment: CLOAKROOM_SESSION_IDLE_TIMEOUT: 15 has no unit"
                     + " (write 15s, 15m or another of ms, s, m, h, d)",
@@ -149,16 +158,16 @@ import Testing
             ])
     }
 
-    @Test func allMistakesAreToldAtOnceByLine() throws {
-        let yaml = ConfigFolder.good
+    @Test func allValueErrorsAreToldAtOnceByLine() throws {
+        let yaml = ConfigFixture.good
             .replacingOccurrences(of: "path: /episodes", with: "path: episodes")
             .replacingOccurrences(of: "15m", with: "15")
             .replacingOccurrences(of: "requiresAuthorization: true", with: "requiresAuthorization: maybe")
             .replacingOccurrences(of: "targets: [\"http://127.0.0.1:9001\"]", with: "target: x")
             .replacingOccurrences(of: "signIn: {", with: "signIn: { methd: POST,")
-        let mistakes = try ConfigFolder(yaml).mistakes()
+        let valueErrors = try ConfigFixture(yaml).valueErrors()
         #expect(
-            mistakes.map { $0.prefix { $0 != " " } } == [
+            valueErrors.map { $0.prefix { $0 != " " } } == [
                 "cloakroom.yaml:7:15:", "cloakroom.yaml:9:5:", "cloakroom.yaml:11:16:", "cloakroom.yaml:16:11:",
                 "cloakroom.yaml:24:28:",
             ])
@@ -166,7 +175,7 @@ import Testing
 
     @Test func anEmptyFileMissesWhatIsRequired() throws {
         #expect(
-            try ConfigFolder("# nothing\n").mistakes() == [
+            try ConfigFixture("# nothing\n").valueErrors() == [
                 "cloakroom.yaml: listeners: is missing (write it)", "cloakroom.yaml: upstreams: is missing (write it)",
             ])
     }
@@ -184,12 +193,14 @@ import Testing
                 + " (check indentation, colons and quotation marks)"
         ),
     ])
-    func whatIsNoConfigurationAtAllIsTold(_ yaml: String, _ mistake: String) throws {
-        #expect(try ConfigFolder(yaml).mistakes() == [mistake])
+    func whatIsNoConfigurationAtAllIsTold(_ yaml: String, _ valueError: String) throws {
+        #expect(try ConfigFixture(yaml).valueErrors() == [valueError])
     }
 
     @Test func aMissingFileIsTold() throws {
-        let problems = #expect(throws: ConfigProblems.self) { try loadConfig(ConfigSources(file: "/nowhere/c.yaml")) }
+        let problems = #expect(throws: ConfigDiagnostics.self) {
+            try loadConfig(ConfigSources(file: "/nowhere/c.yaml"))
+        }
         #expect(
             problems?.description
                 == "/nowhere/c.yaml: there is no file \"/nowhere/c.yaml\" (create it, or correct the path)")

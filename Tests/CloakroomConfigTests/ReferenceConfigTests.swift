@@ -8,7 +8,7 @@ import Testing
         .appendingPathComponent("config/cloakroom.yaml").path
 
     @Test func theReferenceConfigurationIsGood() throws {
-        let report = Report.checkConfig(ConfigSources(file: file))
+        let report = CommandReport.checkConfig(ConfigSources(file: file))
         #expect(report.text == "\(file): ok (3 routes, 1 upstream)\n")
         #expect(report.exitCode == 0)
     }
@@ -47,7 +47,7 @@ import Testing
             }
             return String(line.prefix { $0 == " " }) + text.dropFirst()
         }.joined(separator: "\n")
-        #expect(try ConfigFolder(yaml).mistakes() == [])
+        #expect(try ConfigFixture(yaml).valueErrors() == [])
     }
 
     /// The keys of the text, commented or not, by their indentation.

@@ -7,21 +7,23 @@ import Testing
 @testable import CloakroomSessions
 
 @Suite("The store that a plan names", .timeLimit(.minutes(3)))
-struct SessionStoresTests {
+struct SessionStoreFactoryTests {
     private static let secret = Secret("0123456789abcdef0123456789abcdef")
     private static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
-    private func make(_ plan: SessionPlan) throws -> SessionStores.Made {
-        try SessionStores.make(
-            plan, group: MultiThreadedEventLoopGroup.singleton, logger: Self.quiet, clock: { Timestamp(seconds: 1) })
+    private func make(_ configuration: SessionConfiguration) throws -> SessionStoreFactory.Product {
+        try SessionStoreFactory.make(
+            configuration, group: MultiThreadedEventLoopGroup.singleton, logger: Self.quiet,
+            clock: { Timestamp(seconds: 1) })
     }
 
     @Test("Each kind is made, and only the one in memory is there before it runs")
     func kinds() throws {
-        let valkey = ValkeyPlan(addresses: [HostAndPort(host: "127.0.0.1", port: 1)])
-        let sqlite = SQLitePlan(path: "/nowhere/at/all/sessions.sqlite")
-        for kind in SessionPlan.Store.allCases {
-            let made = try make(SessionPlan(store: kind, secrets: [Self.secret], sqlite: sqlite, valkey: valkey))
+        let valkey = ValkeyConfiguration(addresses: [HostAndPort(host: "127.0.0.1", port: 1)])
+        let sqlite = SQLiteConfiguration(path: "/nowhere/at/all/sessions.sqlite")
+        for kind in SessionConfiguration.Store.allCases {
+            let made = try make(
+                SessionConfiguration(store: kind, secrets: [Self.secret], sqlite: sqlite, valkey: valkey))
             #expect(made.store.isAvailable == (kind == .memory), "\(kind)")
             #expect(made.store.count == 0, "\(kind)")
         }
@@ -29,23 +31,27 @@ struct SessionStoresTests {
 
     @Test("A store that seals says what it needs where there is no secret; memory draws a key of its own")
     func withoutSecrets() throws {
-        for kind in [SessionPlan.Store.sqlite, .valkey] {
+        for kind in [SessionConfiguration.Store.sqlite, .valkey] {
             let error = #expect(throws: SessionStoreSetupError.self) {
-                try make(SessionPlan(store: kind, valkey: ValkeyPlan(addresses: [HostAndPort(host: "a", port: 1)])))
+                try make(
+                    SessionConfiguration(
+                        store: kind, valkey: ValkeyConfiguration(addresses: [HostAndPort(host: "a", port: 1)])))
             }
             #expect(error?.store == kind)
             #expect(error?.description.contains("session.secrets") == true)
         }
         let account = AccountName(email: "jo@example.com")
-        let drawn = try (0..<2).map { _ in try make(SessionPlan()).accounts.hash(account) }
+        let drawn = try (0..<2).map { _ in try make(SessionConfiguration()).accounts.hash(account) }
         #expect(drawn[0] != drawn[1])
-        let derived = try (0..<2).map { _ in try make(SessionPlan(secrets: [Self.secret])).accounts.hash(account) }
+        let derived = try (0..<2).map { _ in
+            try make(SessionConfiguration(secrets: [Self.secret])).accounts.hash(account)
+        }
         #expect(derived[0] == derived[1])
     }
 }
 
 @Suite("The time that stores take")
-struct TimedRecordsTests {
+struct InstrumentedRecordStoreTests {
     private struct Call: Equatable {
         let operation: SessionStoreOperation
         let isSuccess: Bool
@@ -65,7 +71,7 @@ struct TimedRecordsTests {
     @Test("Every operation is told of once, by its name, with what it gave unchanged")
     func everyOperation() async throws {
         let calls = Calls()
-        let records = TimedRecords(InMemoryRecords()) { operation, isSuccess, _ in
+        let records = InstrumentedRecordStore(InMemoryRecords()) { operation, isSuccess, _ in
             calls.all.withLock { $0.append(Call(operation: operation, isSuccess: isSuccess)) }
         }
         let now = Timestamp(seconds: 2)
@@ -75,16 +81,16 @@ struct TimedRecordsTests {
         #expect(records.count == 1)
         #expect(try await records.read(id, now: now) == .record(record))
         try await records.touch([RecordTouch(id: id, lastUsedAt: now, keepUntil: record.expiresAt)])
-        guard case .held(let lease) = try await records.lease(id, for: .seconds(5), now: now) else {
+        guard case .acquired(let lease) = try await records.lease(id, for: .seconds(5), now: now) else {
             Issue.record("there was no lease")
             return
         }
         var next = record
         next.version = 2
-        #expect(try await records.replace(next, fence: lease.fence, now: now) == .done)
-        try await records.release(id, fence: lease.fence)
+        #expect(try await records.replace(next, fence: lease.fencingToken, now: now) == .done)
+        try await records.release(id, fence: lease.fencingToken)
         #expect(try await records.records(of: record.account, now: now).count == 1)
-        #expect(try await records.remove(id, reason: .revoked, condition: nil, now: now) != .gone)
+        #expect(try await records.remove(id, reason: .revoked, condition: nil, now: now) != .notFound)
         let key = ThrottleKey(.address, hash: 1)
         let state = ThrottleState(count: 1, since: now, notBefore: now)
         #expect(try await records.replaceThrottleState(key, nil, with: state, lifetime: .seconds(9), now: now))
@@ -98,10 +104,10 @@ struct TimedRecordsTests {
     @Test("A failure is told of as one, with its error unchanged")
     func failure() async throws {
         let calls = Calls()
-        let sqlite = SQLiteRecords(
+        let sqlite = SQLiteRecordStore(
             path: "/nowhere/at/all/sessions.sqlite", logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             now: { Timestamp(seconds: 1) })
-        let records = TimedRecords(sqlite) { operation, isSuccess, _ in
+        let records = InstrumentedRecordStore(sqlite) { operation, isSuccess, _ in
             calls.all.withLock { $0.append(Call(operation: operation, isSuccess: isSuccess)) }
         }
         await #expect(throws: SessionStoreError(.unavailable)) {

@@ -38,7 +38,7 @@ struct BodyDecoderTests {
         var decoder = BodyDecoder(.chunked)
         var buffer = ByteBuffer(string: "5\r\nhe")
         #expect(try decoder.next(&buffer) == .data(ByteBuffer(string: "he")))
-        #expect(try decoder.next(&buffer) == .needsMore)
+        #expect(try decoder.next(&buffer) == .needMoreData)
         buffer.writeString("llo\r\n0\r\n\r\n")
         #expect(try decoder.next(&buffer) == .data(ByteBuffer(string: "llo")))
         #expect(try decoder.next(&buffer) == .end)
@@ -76,7 +76,7 @@ struct BodyDecoderTests {
     func takingTrailers() throws {
         var decoder = BodyDecoder(.chunked)
         var buffer = ByteBuffer(string: "0\r\nDigest: a\r\nDa")
-        #expect(try decoder.next(&buffer) == .needsMore)
+        #expect(try decoder.next(&buffer) == .needMoreData)
         let early = decoder.takeTrailers()
         #expect(early == nil)
         buffer.writeString("te: b\r\n\r\nGET")
@@ -114,7 +114,7 @@ struct BodyDecoderTests {
         var decoder = BodyDecoder(.chunked)
         var buffer = ByteBuffer(string: "7fffffffffffffff\r\nabc")
         #expect(try decoder.next(&buffer) == .data(ByteBuffer(string: "abc")))
-        #expect(try decoder.next(&buffer) == .needsMore)
+        #expect(try decoder.next(&buffer) == .needMoreData)
     }
 
     private func read(_ text: String) -> WireError? {
@@ -124,7 +124,7 @@ struct BodyDecoderTests {
             while true {
                 switch try decoder.next(&buffer) {
                 case .data: continue
-                case .end, .needsMore: return nil
+                case .end, .needMoreData: return nil
                 }
             }
         } catch {

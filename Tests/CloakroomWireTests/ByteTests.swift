@@ -13,8 +13,8 @@ struct ByteTests {
 
     @Test("RFC 9110 §5.5: a field value has no control but the tab")
     func fieldText() {
-        let refused = (UInt8.min...UInt8.max).filter { !Byte.isFieldText($0) }
-        #expect(refused == Array(0...8) + Array(10...31) + [127])
+        let rejected = (UInt8.min...UInt8.max).filter { !Byte.isFieldText($0) }
+        #expect(rejected == Array(0...8) + Array(10...31) + [127])
     }
 
     @Test("Digits have their values and nothing else is one")

@@ -16,7 +16,7 @@ struct CorpusTests {
     @Test(
         "RFC 9112 §6.3: an answer to HEAD has no body, whatever its fields say",
         arguments: ["Content-Length: 5", "Transfer-Encoding: chunked", "A: b"])
-    func answersToHead(field: String) {
+    func responsesToHead(field: String) {
         let head = "HTTP/1.1 200 OK\r\n\(field)\r\n\r\n"
         let transcript = MessageReader.read(Array((head + head).utf8), .responses(isToHead: true))
         #expect(transcript.messages.count == 2)

@@ -13,7 +13,7 @@ struct HeadParserTests {
         #expect(String(buffer: head.bytes) == "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         #expect(String(buffer: buffer) == "rest")
         #expect(head.fields.map(\.name) == [.host])
-        #expect(head.fields.allSatisfy { !$0.isDropped })
+        #expect(head.fields.allSatisfy { !$0.isStripped })
     }
 
     @Test("tells whether it stands within a head")

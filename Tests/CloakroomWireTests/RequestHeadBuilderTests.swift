@@ -6,7 +6,7 @@ import Testing
 struct RequestHeadBuilderTests {
     private static let builder = RequestHeadBuilder(limits: HeadLimits(head: 1_024, fields: 5, target: 64))
 
-    private static func begun() throws -> RequestHead {
+    private static func started() throws -> RequestHead {
         var head = RequestHead()
         try builder.begin(method: "GET", target: "/a", into: &head)
         return head
@@ -18,7 +18,7 @@ struct RequestHeadBuilderTests {
 
     @Test("Is the text of HTTP/1.1, and says where everything stands")
     func whole() throws {
-        var head = try Self.begun()
+        var head = try Self.started()
         #expect(try Self.builder.append(name: "host", value: "a.test", into: &head) == .host)
         #expect(try Self.builder.append(name: "x-empty", value: "", into: &head) == .other)
         #expect(try Self.builder.append(name: "cookie", value: "a b", into: &head) == .cookie)
@@ -33,7 +33,7 @@ struct RequestHeadBuilderTests {
 
     @Test("Takes back the last field, and goes on as if it had not been there")
     func removed() throws {
-        var head = try Self.begun()
+        var head = try Self.started()
         _ = try Self.builder.append(name: "a", value: "1", into: &head)
         _ = try Self.builder.append(name: "b", value: "2", into: &head)
         Self.builder.removeLast(from: &head)
@@ -67,7 +67,7 @@ struct RequestHeadBuilderTests {
         "RFC 9113 §8.2.1: a name is a token in lower case",
         arguments: ["", "A", "x-A", "a b", "a:", "a\r\n", "a\0", "é", ":a"])
     func name(_ name: String) throws {
-        var head = try Self.begun()
+        var head = try Self.started()
         #expect(throws: WireError.fieldName) { try Self.builder.append(name: name, value: "v", into: &head) }
         #expect(head.fields.isEmpty)
     }
@@ -76,7 +76,7 @@ struct RequestHeadBuilderTests {
         "RFC 9113 §8.2.1: a value has no controls, nor blanks around it",
         arguments: [" a", "a ", "\ta", "a\t", "a\rb", "a\nb", "a\0", "a\u{7f}", "\r\n", " "])
     func value(_ value: String) throws {
-        var head = try Self.begun()
+        var head = try Self.started()
         #expect(throws: WireError.fieldValue) { try Self.builder.append(name: "x", value: value, into: &head) }
         #expect(head.fields.isEmpty)
     }

@@ -22,7 +22,7 @@ struct TrailerSectionTests {
             ("A: b\r\n c\r\n", .trailer), (":path: /\r\n", .trailer), ("A: \u{0}\r\n", .trailer), ("A\r\n", .trailer),
             ("A: b\rc\r\n", .lineEnd),
         ] as [(String, WireError)])
-    func refused(lines: String, expected: WireError) {
+    func rejected(lines: String, expected: WireError) {
         #expect(throws: expected) { try TrailerSection(lines: ByteBuffer(string: lines)) }
     }
 }

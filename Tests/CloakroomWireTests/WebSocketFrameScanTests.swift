@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @Suite("Where the frames of a WebSocket end (RFC 6455 §5.2)")
-struct WebSocketFrameScanTests {
+struct WebSocketFrameTrackerTests {
     /// A frame's head, and how much payload it announces.
     struct Head: Sendable, CustomTestStringConvertible {
         let bytes: [UInt8]
@@ -43,8 +43,8 @@ struct WebSocketFrameScanTests {
         (0, [0, 1, 2, 125]), (2, [0, 1, 125, 126, 127, 255, 256, 65_535]), (8, [0, 1, 126, 65_535, 65_536, 70_000]),
     ]
 
-    private static func scan(_ bytes: some Sequence<UInt8>) -> WebSocketFrameScan {
-        var scan = WebSocketFrameScan()
+    private static func scan(_ bytes: some Sequence<UInt8>) -> WebSocketFrameTracker {
+        var scan = WebSocketFrameTracker()
         scan.advance(over: ByteBuffer(bytes: bytes))
         return scan
     }
@@ -52,41 +52,41 @@ struct WebSocketFrameScanTests {
     @Test("A frame in any form ends with its last byte, and not before", arguments: heads)
     func oneFrame(head: Head) {
         let frame = head.frame
-        #expect(Self.scan(frame).isAtBoundary)
+        #expect(Self.scan(frame).isAtFrameBoundary)
         for count in 1...min(frame.count - 1, head.bytes.count + 2) where count < frame.count {
-            #expect(!Self.scan(frame.prefix(count)).isAtBoundary, "\(count) bytes")
+            #expect(!Self.scan(frame.prefix(count)).isAtFrameBoundary, "\(count) bytes")
         }
-        #expect(!Self.scan(frame.dropLast()).isAtBoundary)
-        #expect(!Self.scan(frame + [0x81]).isAtBoundary)
-        #expect(Self.scan(frame + [0x81, 0]).isAtBoundary)
+        #expect(!Self.scan(frame.dropLast()).isAtFrameBoundary)
+        #expect(!Self.scan(frame + [0x81]).isAtFrameBoundary)
+        #expect(Self.scan(frame + [0x81, 0]).isAtFrameBoundary)
     }
 
     @Test("Byte by byte it is the same, at every byte", arguments: heads.filter { $0.payload <= 256 })
     func byteByByte(head: Head) {
         let frame = head.frame + head.frame
-        var scan = WebSocketFrameScan()
+        var scan = WebSocketFrameTracker()
         for (index, byte) in frame.enumerated() {
             scan.advance(over: ByteBuffer(bytes: [byte]))
             let isEnd = index + 1 == head.frame.count || index + 1 == frame.count
-            #expect(scan.isAtBoundary == isEnd, "byte \(index)")
+            #expect(scan.isAtFrameBoundary == isEnd, "byte \(index)")
         }
     }
 
     @Test("Before the first byte it is at a boundary, and nothing changes that")
     func empty() {
-        var scan = WebSocketFrameScan()
-        #expect(scan.isAtBoundary)
+        var scan = WebSocketFrameTracker()
+        #expect(scan.isAtFrameBoundary)
         scan.advance(over: ByteBuffer())
-        #expect(scan == WebSocketFrameScan())
+        #expect(scan == WebSocketFrameTracker())
     }
 
     @Test("A frame longer than any memory is no more than a long frame")
     func enormous() {
         for top: UInt8 in [0x7f, 0xff] {
             var scan = Self.scan([0x82, 127, top, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff])
-            #expect(!scan.isAtBoundary)
+            #expect(!scan.isAtFrameBoundary)
             for _ in 0..<10 { scan.advance(over: ByteBuffer(repeating: 0, count: 100_000)) }
-            #expect(!scan.isAtBoundary)
+            #expect(!scan.isAtFrameBoundary)
         }
     }
 
@@ -102,12 +102,12 @@ struct WebSocketFrameScanTests {
                 bytes += head.frame
                 ends.insert(bytes.count)
             }
-            var scan = WebSocketFrameScan()
+            var scan = WebSocketFrameTracker()
             var start = 0
-            for cut in Cuts.random(in: bytes.count, using: &generator) + [bytes.count] {
+            for cut in ChunkBoundaries.random(in: bytes.count, using: &generator) + [bytes.count] {
                 scan.advance(over: ByteBuffer(bytes: bytes[start..<cut]))
                 start = cut
-                #expect(scan.isAtBoundary == ends.contains(cut), "seed \(seed), cut at \(cut)")
+                #expect(scan.isAtFrameBoundary == ends.contains(cut), "seed \(seed), cut at \(cut)")
                 #expect(scan == Self.scan(bytes[..<cut]), "seed \(seed), cut at \(cut)")
             }
         }
@@ -118,9 +118,9 @@ struct WebSocketFrameScanTests {
         var bytes = ByteBuffer(bytes: [0xff, 0xff, 0x81, 1, 0x61, 0x81])
         bytes.moveReaderIndex(forwardBy: 2)
         bytes.moveWriterIndex(to: bytes.writerIndex - 1)
-        var scan = WebSocketFrameScan()
+        var scan = WebSocketFrameTracker()
         scan.advance(over: bytes)
-        #expect(scan.isAtBoundary)
+        #expect(scan.isAtFrameBoundary)
     }
 }
 
@@ -140,8 +140,8 @@ struct WebSocketCloseTests {
 
     @Test("It is one frame, whatever it is masked with", arguments: [nil, 0, .max, 0x8000_0001] as [UInt32?])
     func oneFrame(mask: UInt32?) {
-        var scan = WebSocketFrameScan()
+        var scan = WebSocketFrameTracker()
         scan.advance(over: WebSocketClose.frame(.goingAway, mask: mask))
-        #expect(scan.isAtBoundary)
+        #expect(scan.isAtFrameBoundary)
     }
 }

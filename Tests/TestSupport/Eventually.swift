@@ -23,7 +23,7 @@ package func eventually(
 
 /// Waits until a number stops growing, as it does once every buffer on the way is full.
 /// - Returns: The number then.
-package func settled(_ value: @Sendable () -> Int) async throws -> Int {
+package func waitUntilStable(_ value: @Sendable () -> Int) async throws -> Int {
     var last = value()
     var sameSince = ContinuousClock.now
     while ContinuousClock.now - sameSince < .milliseconds(250) {

@@ -15,7 +15,7 @@ package struct ExternalProgram: Sendable {
         /// What it wrote to its standard output.
         package let output: Data
         /// What it wrote to its standard error.
-        package let complaints: String
+        package let problems: String
     }
 
     private let path: String
@@ -23,8 +23,8 @@ package struct ExternalProgram: Sendable {
     /// Finds the program on `PATH`.
     /// - Parameter package: What to install where it is missing.
     package init(_ name: String, package: String) throws {
-        let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
-        let candidates = folders.map { "\($0)/\(name)" }
+        let directories = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
+        let candidates = directories.map { "\($0)/\(name)" }
         guard let path = candidates.first(where: { FileManager.default.isExecutableFile(atPath: $0) }) else {
             throw NotInstalled(description: "\(name) is not on PATH: install \(package)")
         }
@@ -34,24 +34,24 @@ package struct ExternalProgram: Sendable {
     /// Runs it to its end, for a minute at most.
     package func run(_ arguments: [String], input: some DataProtocol) throws -> Outcome {
         // Files rather than pipes: the program may stop reading early, and may fill one pipe while another is being read.
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
-        defer { try? FileManager.default.removeItem(at: folder) }
+        let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(at: directory) }
         let (given, said, complained) = ("in", "out", "err")
-        try Data(input).write(to: folder.appendingPathComponent(given))
-        for name in [said, complained] { try Data().write(to: folder.appendingPathComponent(name)) }
+        try Data(input).write(to: directory.appendingPathComponent(given))
+        for name in [said, complained] { try Data().write(to: directory.appendingPathComponent(name)) }
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         process.arguments = ["timeout", "60", path] + arguments
-        process.standardInput = try FileHandle(forReadingFrom: folder.appendingPathComponent(given))
-        process.standardOutput = try FileHandle(forWritingTo: folder.appendingPathComponent(said))
-        process.standardError = try FileHandle(forWritingTo: folder.appendingPathComponent(complained))
+        process.standardInput = try FileHandle(forReadingFrom: directory.appendingPathComponent(given))
+        process.standardOutput = try FileHandle(forWritingTo: directory.appendingPathComponent(said))
+        process.standardError = try FileHandle(forWritingTo: directory.appendingPathComponent(complained))
         try process.run()
         process.waitUntilExit()
         return Outcome(
             status: process.terminationStatus,
-            output: try Data(contentsOf: folder.appendingPathComponent(said)),
-            complaints: String(
-                decoding: try Data(contentsOf: folder.appendingPathComponent(complained)), as: UTF8.self))
+            output: try Data(contentsOf: directory.appendingPathComponent(said)),
+            problems: String(
+                decoding: try Data(contentsOf: directory.appendingPathComponent(complained)), as: UTF8.self))
     }
 }

@@ -5,7 +5,7 @@ import Synchronization
 /// A collector in a process of its own, which decodes what it is sent with OpenTelemetry's published protobuf classes.
 package final class OTLPReceiver: Sendable {
     /// What the n-th request is told; 200 after the last.
-    package enum Answer {
+    package enum Response {
         case status(Int, retryAfter: String? = nil)
         /// 200, with so many spans rejected.
         case partial(rejected: Int)
@@ -102,8 +102,8 @@ package final class OTLPReceiver: Sendable {
         }
     }
 
-    private init(_ answers: [Answer], port: Int) async throws {
-        let json = try JSONSerialization.data(withJSONObject: answers.map(\.json))
+    private init(_ responses: [Response], port: Int) async throws {
+        let json = try JSONSerialization.data(withJSONObject: responses.map(\.json))
         let (process, input, pipe, output) = (Process(), Pipe(), Pipe(), Lines())
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = ["python3", "-c", Self.script, "\(port)", String(decoding: json, as: UTF8.self)]
@@ -123,9 +123,9 @@ package final class OTLPReceiver: Sendable {
 
     /// Runs a receiver for as long as `body` takes.
     package static func run<R>(
-        _ answers: [Answer] = [], port: Int = 0, _ body: (OTLPReceiver) async throws -> R
+        _ responses: [Response] = [], port: Int = 0, _ body: (OTLPReceiver) async throws -> R
     ) async throws -> R {
-        let receiver = try await OTLPReceiver(answers, port: port)
+        let receiver = try await OTLPReceiver(responses, port: port)
         do {
             let result = try await body(receiver)
             await receiver.stop()

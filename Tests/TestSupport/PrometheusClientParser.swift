@@ -27,7 +27,7 @@ package struct PrometheusClientParser {
     }
 
     /// The parser refused it.
-    package struct Refused: Error, CustomStringConvertible {
+    package struct Rejected: Error, CustomStringConvertible {
         /// Its own words.
         package let description: String
     }
@@ -42,7 +42,7 @@ package struct PrometheusClientParser {
     /// Reads an exposition, or throws ``Refused``.
     package func parse(_ exposition: some DataProtocol, as format: Format) throws -> [String: Family] {
         let outcome = try python.run(["-c", Self.script, format.rawValue], input: exposition)
-        guard outcome.status == 0 else { throw Refused(description: outcome.complaints) }
+        guard outcome.status == 0 else { throw Rejected(description: outcome.problems) }
         let families = try JSONDecoder().decode([Family].self, from: outcome.output)
         return Dictionary(families.map { ($0.name, $0) }) { first, _ in first }
     }

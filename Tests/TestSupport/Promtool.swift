@@ -12,8 +12,8 @@ package struct Promtool {
     /// Runs `promtool check metrics`.
     /// - Returns: Its exit status, 0 for flawless, 1 for unreadable, 3 for readable but against a convention; and what it
     ///   said.
-    package func checkMetrics(_ exposition: some DataProtocol) throws -> (status: Int32, complaints: String) {
+    package func checkMetrics(_ exposition: some DataProtocol) throws -> (status: Int32, problems: String) {
         let outcome = try program.run(["check", "metrics"], input: exposition)
-        return (outcome.status, String(decoding: outcome.output, as: UTF8.self) + outcome.complaints)
+        return (outcome.status, String(decoding: outcome.output, as: UTF8.self) + outcome.problems)
     }
 }

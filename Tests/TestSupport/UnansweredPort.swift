@@ -2,10 +2,10 @@ import NIOCore
 import NIOPosix
 
 /// A port of loopback at which nobody answers.
-package struct UnansweredPort {
+package struct BlackholePort {
     package enum Behavior {
         /// Connections are refused.
-        case refuses
+        case rejects
         /// Nobody takes connections, and the queue for them is full: whoever connects waits.
         case isDeaf
     }
@@ -21,7 +21,7 @@ package struct UnansweredPort {
             .bind(host: "127.0.0.1", port: 0).get()
         port = server.localAddress?.port ?? 0
         switch behavior {
-        case .refuses:
+        case .rejects:
             try await server.close()
             channels = []
         case .isDeaf:

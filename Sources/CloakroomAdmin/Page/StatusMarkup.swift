@@ -4,12 +4,12 @@ import Mustache
 ///
 /// The library's own escaping goes by characters as people see them, in which a quotation mark with an accent on top is
 /// one that is not a quotation mark. A browser goes by code points and would see the attribute end there.
-struct StatusMarkup: MustacheContentType {
+struct HTMLEscaping: MustacheContentType {
     /// What templates name in `CONTENT_TYPE`; it is there once ``register()`` was called.
     static let name = "CLOAKROOM_HTML"
 
     static func register() {
-        MustacheContentTypes.register(StatusMarkup(), named: name)
+        MustacheContentTypes.register(HTMLEscaping(), named: name)
     }
 
     func escapeText(_ text: String) -> String {

@@ -26,15 +26,16 @@ extension StatusPage {
         return StatusSection(
             "sessions", "Sessions",
             facts: [
-                StatusFact("Active", sessions.active.map(StatusText.whole) ?? "Only the store’s server knows"),
-                StatusFact("Created since start", StatusText.whole(sessions.createdTotal)),
-                StatusFact("Ended since start", StatusText.whole(ended)),
+                StatusField("Active", sessions.active.map(StatusFormatter.whole) ?? "Only the store’s server knows"),
+                StatusField("Created since start", StatusFormatter.whole(sessions.createdTotal)),
+                StatusField("Ended since start", StatusFormatter.whole(ended)),
             ],
             tables: [
                 StatusTable(
                     "sessions-caption", "Ended, by reason.", [.words("Reason"), .number("Since start")],
                     sessions.ended.filter { $0.total > 0 }.map {
-                        StatusRow(StatusText.words($0.reason), [StatusCell(number: StatusText.whole($0.total))])
+                        StatusRow(
+                            StatusFormatter.words($0.reason), [StatusCell(number: StatusFormatter.whole($0.total))])
                     }, empty: "No session has ended yet.")
             ])
     }
@@ -46,12 +47,12 @@ extension StatusPage {
         let rows = outcomes.filter { $0.total > 0 }.map { outcome in
             let isFailing = failures.contains(outcome.outcome) && outcome.recent > 0
             return StatusRow(
-                StatusText.words(outcome.outcome),
+                StatusFormatter.words(outcome.outcome),
                 [
-                    StatusCell(number: StatusText.whole(outcome.recent), level: isFailing ? .warning : .plain),
+                    StatusCell(number: StatusFormatter.whole(outcome.recent), level: isFailing ? .warning : .plain),
                     StatusCell(number: latency(outcome.latency, .p50)),
                     StatusCell(number: latency(outcome.latency, .p95)),
-                    StatusCell(number: StatusText.whole(outcome.total)),
+                    StatusCell(number: StatusFormatter.whole(outcome.total)),
                 ])
         }
         return StatusTable(
@@ -62,25 +63,25 @@ extension StatusPage {
 
     static func store(_ document: StatusDocument) -> StatusSection {
         let store = document.store
-        let up: StatusFact =
+        let up: StatusField =
             switch store.up {
-            case true?: StatusFact("State", "Up", level: .good)
-            case false?: StatusFact("State", "Down", note: "it cannot be reached", level: .bad)
-            case nil: StatusFact("State", "Not tried yet", level: .quiet)
+            case true?: StatusField("State", "Up", level: .good)
+            case false?: StatusField("State", "Down", note: "it cannot be reached", level: .bad)
+            case nil: StatusField("State", "Not tried yet", level: .muted)
             }
         let rows = store.operations.filter { $0.requests.total > 0 }.map { operation in
             StatusRow(
-                StatusText.words(operation.operation),
+                StatusFormatter.words(operation.operation),
                 [
-                    StatusCell(number: StatusText.rate(operation.requests.perSecond)),
+                    StatusCell(number: StatusFormatter.rate(operation.requests.perSecond)),
                     StatusCell(number: share(operation.requests), level: level(operation.requests)),
                     StatusCell(number: latency(operation.requests, .p50)),
                     StatusCell(number: latency(operation.requests, .p95)),
-                    StatusCell(number: StatusText.whole(operation.requests.total)),
+                    StatusCell(number: StatusFormatter.whole(operation.requests.total)),
                 ])
         }
         return StatusSection(
-            "store", "Session store", facts: [StatusFact("Kind", store.kind), up],
+            "store", "Session store", facts: [StatusField("Kind", store.kind), up],
             tables: [
                 StatusTable(
                     "store-caption", "Its operations.",

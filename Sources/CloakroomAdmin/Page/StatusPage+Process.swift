@@ -20,33 +20,34 @@ extension StatusPage {
     }
 
     private static func daysLeft(_ days: Int64, until: String) -> StatusCell {
-        let until = StatusText.readable(until)
+        let until = StatusFormatter.readable(until)
         return switch days {
         case ..<0: StatusCell("Expired", note: until, level: .bad)
         case 0: StatusCell("Today", note: until, level: .bad)
-        case ..<StatusConcern.certificateDays:
-            StatusCell("In \(StatusText.count(days, "day"))", note: until, level: .warning)
-        default: StatusCell("In \(StatusText.count(days, "day"))", note: until)
+        case ..<StatusAlert.certificateDays:
+            StatusCell("In \(StatusFormatter.count(days, "day"))", note: until, level: .warning)
+        default: StatusCell("In \(StatusFormatter.count(days, "day"))", note: until)
         }
     }
 
     static func config(_ document: StatusDocument) -> StatusSection {
         let config = document.config
         var facts = [
-            StatusFact("File", config.file ?? "None"),
-            StatusFact("Hash", config.hash),
-            StatusFact("In effect since", StatusText.readable(config.loadedAt)),
+            StatusField("File", config.file ?? "None"),
+            StatusField("Hash", config.hash),
+            StatusField("In effect since", StatusFormatter.readable(config.loadedAt)),
         ]
         if let reload = config.lastReload {
             facts.append(
-                StatusFact(
-                    "Last reload", reload.succeeded ? "Succeeded" : "Refused", note: StatusText.readable(reload.at),
+                StatusField(
+                    "Last reload", reload.succeeded ? "Succeeded" : "Refused",
+                    note: StatusFormatter.readable(reload.at),
                     level: reload.succeeded ? .good : .bad))
         } else {
-            facts.append(StatusFact("Last reload", "None since the start", level: .quiet))
+            facts.append(StatusField("Last reload", "None since the start", level: .muted))
         }
         return StatusSection(
-            "configuration", "Configuration", facts: facts, complaints: config.lastReload?.problems ?? [])
+            "configuration", "Configuration", facts: facts, problems: config.lastReload?.problems ?? [])
     }
 
     static func readiness(_ document: StatusDocument) -> StatusSection {
@@ -86,10 +87,10 @@ extension StatusPage {
     ) -> StatusTable {
         let rows = counts.filter { $0.total > 0 }.map { count in
             StatusRow(
-                StatusText.words(count.kind),
+                StatusFormatter.words(count.kind),
                 [
-                    StatusCell(number: StatusText.whole(count.recent), level: count.recent > 0 ? level : .plain),
-                    StatusCell(number: StatusText.whole(count.total)),
+                    StatusCell(number: StatusFormatter.whole(count.recent), level: count.recent > 0 ? level : .plain),
+                    StatusCell(number: StatusFormatter.whole(count.total)),
                 ])
         }
         return StatusTable(

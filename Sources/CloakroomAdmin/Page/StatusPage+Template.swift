@@ -2,7 +2,7 @@ extension StatusPage {
     /// Names with a dot in front are looked for in the innermost thing only: what is missing there must not be found
     /// further out.
     static let templateText = """
-        {{% CONTENT_TYPE:\(StatusMarkup.name)}}<!doctype html>
+        {{% CONTENT_TYPE:\(HTMLEscaping.name)}}<!doctype html>
         <html lang="en">
         <head>
         <meta charset="utf-8">

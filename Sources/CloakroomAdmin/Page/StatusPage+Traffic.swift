@@ -1,22 +1,22 @@
 import CloakroomCore
 
 extension StatusPage {
-    static func figures(_ document: StatusDocument) -> [StatusFact] {
+    static func figures(_ document: StatusDocument) -> [StatusField] {
         let traffic = document.traffic
         let inFlight = document.upstreams.reduce(0) { $0 + $1.inFlight }
         let pending = document.upstreams.reduce(0) { $0 + $1.pending }
         return [
-            StatusFact("Requests per second", StatusText.rate(traffic.perSecond), note: requests(traffic.recent)),
-            StatusFact(
+            StatusField("Requests per second", StatusFormatter.rate(traffic.perSecond), note: requests(traffic.recent)),
+            StatusField(
                 "Failed (5xx)", share(traffic), note: traffic.recent == 0 ? nil : "of all requests",
                 level: level(traffic)),
-            StatusFact("95th percentile", latency(traffic, .p95), note: "of the time to answer"),
-            StatusFact(
-                "In flight upstream", StatusText.whole(inFlight),
-                note: pending == 0 ? "none waits" : "\(StatusText.whole(pending)) waiting",
+            StatusField("95th percentile", latency(traffic, .p95), note: "of the time to answer"),
+            StatusField(
+                "In flight upstream", StatusFormatter.whole(inFlight),
+                note: pending == 0 ? "none waits" : "\(StatusFormatter.whole(pending)) waiting",
                 level: pending == 0 ? .plain : .warning),
-            StatusFact(
-                "Sessions", document.sessions.active.map(StatusText.whole) ?? StatusText.unknown,
+            StatusField(
+                "Sessions", document.sessions.active.map(StatusFormatter.whole) ?? StatusFormatter.unknown,
                 note: document.sessions.active == nil ? "known to the store’s server" : "active now"),
         ]
     }
@@ -26,8 +26,8 @@ extension StatusPage {
             StatusRow(
                 route.name,
                 traffic(route.requests) + [
-                    StatusCell(number: StatusText.whole(route.unauthorizedRecent)),
-                    StatusCell(number: StatusText.whole(route.requests.total)),
+                    StatusCell(number: StatusFormatter.whole(route.unauthorizedRecent)),
+                    StatusCell(number: StatusFormatter.whole(route.requests.total)),
                 ])
         }
         return StatusSection(
@@ -45,11 +45,12 @@ extension StatusPage {
             StatusRow(
                 upstream.name,
                 [health(upstream.health)] + traffic(upstream.requests) + [
-                    StatusCell(number: StatusText.whole(upstream.inFlight)),
-                    StatusCell(number: StatusText.whole(upstream.idle)),
+                    StatusCell(number: StatusFormatter.whole(upstream.inFlight)),
+                    StatusCell(number: StatusFormatter.whole(upstream.idle)),
                     StatusCell(
-                        number: StatusText.whole(upstream.pending), level: upstream.pending > 0 ? .warning : .plain),
-                    StatusCell(number: StatusText.whole(upstream.retriesTotal)),
+                        number: StatusFormatter.whole(upstream.pending), level: upstream.pending > 0 ? .warning : .plain
+                    ),
+                    StatusCell(number: StatusFormatter.whole(upstream.retriesTotal)),
                 ])
         }
         let targets = document.upstreams.flatMap { upstream in
@@ -79,7 +80,7 @@ extension StatusPage {
 
     private static func traffic(_ requests: StatusDocument.Requests) -> [StatusCell] {
         [
-            StatusCell(number: StatusText.rate(requests.perSecond)),
+            StatusCell(number: StatusFormatter.rate(requests.perSecond)),
             StatusCell(number: share(requests), level: level(requests)),
         ] + Percentile.allCases.map { StatusCell(number: latency(requests, $0)) }
     }
@@ -102,12 +103,12 @@ extension StatusPage {
     }
 
     private static func failure(_ failure: StatusDocument.Upstream.Failure?) -> StatusCell {
-        guard let failure else { return StatusCell("None", level: .quiet) }
-        return StatusCell(prose: failure.reason, note: "\(StatusText.duration(seconds: failure.secondsAgo)) ago")
+        guard let failure else { return StatusCell("None", level: .muted) }
+        return StatusCell(prose: failure.reason, note: "\(StatusFormatter.duration(seconds: failure.secondsAgo)) ago")
     }
 
     private static func requests(_ count: UInt64) -> String {
-        count == 0 ? "no requests" : StatusText.count(Int64(clamping: count), "request")
+        count == 0 ? "no requests" : StatusFormatter.count(Int64(clamping: count), "request")
     }
 }
 
@@ -119,7 +120,7 @@ extension StatusPage {
     }
 
     static func window(_ document: StatusDocument) -> String {
-        StatusText.duration(seconds: Int64(document.windowSeconds.rounded()))
+        StatusFormatter.duration(seconds: Int64(document.windowSeconds.rounded()))
     }
 
     static func latency(_ requests: StatusDocument.Requests, _ percentile: Percentile) -> String {
@@ -127,24 +128,24 @@ extension StatusPage {
     }
 
     static func latency(_ latency: StatusDocument.Latency?, _ percentile: Percentile) -> String {
-        guard let latency else { return StatusText.unknown }
+        guard let latency else { return StatusFormatter.unknown }
         let milliseconds =
             switch percentile {
             case .p50: latency.p50Ms
             case .p95: latency.p95Ms
             case .p99: latency.p99Ms
             }
-        let isBeyond = latency.atLeast?.contains(percentile.rawValue) == true
-        return (isBeyond ? ">\u{202F}" : "") + StatusText.milliseconds(milliseconds)
+        let isAboveHighestBucket = latency.atLeast?.contains(percentile.rawValue) == true
+        return (isAboveHighestBucket ? ">\u{202F}" : "") + StatusFormatter.milliseconds(milliseconds)
     }
 
     static func share(_ requests: StatusDocument.Requests) -> String {
-        requests.errorShare.map(StatusText.share) ?? StatusText.unknown
+        requests.errorShare.map(StatusFormatter.share) ?? StatusFormatter.unknown
     }
 
     static func level(_ requests: StatusDocument.Requests) -> StatusLevel {
         switch requests.errorShare {
-        case let share? where share >= StatusConcern.errorShare: .bad
+        case let share? where share >= StatusAlert.errorShare: .bad
         case let share? where share > 0: .warning
         default: .plain
         }

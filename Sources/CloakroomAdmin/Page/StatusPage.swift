@@ -9,7 +9,7 @@ struct StatusPage {
     let state: String
     /// What the state means.
     let meaning: String
-    let concerns: [Concern]
+    let alerts: [Alert]
     let hasConcerns: Bool
     let version: String
     let commit: String
@@ -18,10 +18,10 @@ struct StatusPage {
     let window: String
     let isRefreshing: Bool
     let interval: Int
-    let figures: [StatusFact]
+    let figures: [StatusField]
     let sections: [StatusSection]
 
-    struct Concern {
+    struct Alert {
         let word: String
         let style: String
         let text: String
@@ -39,17 +39,17 @@ struct StatusPage {
         level = state.level.rawValue
         self.state = state.word
         meaning = state.meaning
-        concerns = document.concerns.map { concern in
+        alerts = document.alerts.map { concern in
             let isCritical = concern.severity == .critical
-            return Concern(
+            return Alert(
                 word: isCritical ? "Problem" : "Warning", style: isCritical ? "bad" : "warning", text: concern.text,
                 anchor: "#" + Self.anchor(of: concern.kind))
         }
-        hasConcerns = !concerns.isEmpty
+        hasConcerns = !alerts.isEmpty
         version = document.process.version
         commit = document.process.commit
-        generatedAt = StatusText.readable(document.generatedAt)
-        uptime = StatusText.duration(seconds: document.process.uptimeSeconds)
+        generatedAt = StatusFormatter.readable(document.generatedAt)
+        uptime = StatusFormatter.duration(seconds: document.process.uptimeSeconds)
         window = Self.window(document)
         self.isRefreshing = isRefreshing
         interval = Self.refreshInterval
@@ -67,7 +67,7 @@ struct StatusPage {
     }
 
     private static let template: MustacheTemplate? = {
-        StatusMarkup.register()
+        HTMLEscaping.register()
         return try? MustacheTemplate(string: templateText)
     }()
 
@@ -81,9 +81,9 @@ struct StatusPage {
             switch document.state {
             case .ready:
                 word = "Ready"
-                let count = StatusText.count(Int64(document.concerns.count), "thing deserves", "things deserve")
-                meaning = document.concerns.isEmpty ? "Traffic is served." : "Traffic is served. \(count) a look."
-                level = document.concerns.isEmpty ? .good : .warning
+                let count = StatusFormatter.count(Int64(document.alerts.count), "thing deserves", "things deserve")
+                meaning = document.alerts.isEmpty ? "Traffic is served." : "Traffic is served. \(count) a look."
+                level = document.alerts.isEmpty ? .good : .warning
             case .notReady:
                 word = "Not ready"
                 meaning = "Traffic should not come here."
@@ -109,7 +109,7 @@ struct StatusPage {
     }
 
     /// Which section says more.
-    private static func anchor(of kind: StatusConcern.Kind) -> String {
+    private static func anchor(of kind: StatusAlert.Kind) -> String {
         switch kind {
         case .notReady: "readiness"
         case .reloadFailed: "configuration"

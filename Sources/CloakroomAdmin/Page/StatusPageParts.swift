@@ -5,7 +5,7 @@ enum StatusLevel: String {
     case warning
     case bad
     /// Nothing to see.
-    case quiet
+    case muted = "quiet"
 }
 
 /// One field of a table.
@@ -41,8 +41,8 @@ struct StatusCell {
     init(number text: String, level: StatusLevel = .plain) {
         self.text = text
         note = nil
-        let isNothing = level == .plain && (text == "0" || text == StatusText.unknown)
-        style = "number " + (isNothing ? StatusLevel.quiet : level).rawValue
+        let isNothing = level == .plain && (text == "0" || text == StatusFormatter.unknown)
+        style = "number " + (isNothing ? StatusLevel.muted : level).rawValue
     }
 }
 
@@ -89,7 +89,7 @@ struct StatusTable {
 }
 
 /// A name and what it is.
-struct StatusFact {
+struct StatusField {
     let name: String
     let value: String
     let note: String?
@@ -109,15 +109,15 @@ struct StatusSection {
     let title: String
     /// Whether it needs the page's whole width.
     let style: String
-    let facts: [StatusFact]
+    let facts: [StatusField]
     let hasFacts: Bool
     /// What was said by something else, line by line.
-    let complaints: [String]
-    let hasComplaints: Bool
+    let problems: [String]
+    let hasProblems: Bool
     let tables: [StatusTable]
 
     init(
-        _ id: String, _ title: String, isWide: Bool = false, facts: [StatusFact] = [], complaints: [String] = [],
+        _ id: String, _ title: String, isWide: Bool = false, facts: [StatusField] = [], problems: [String] = [],
         tables: [StatusTable] = []
     ) {
         self.id = id
@@ -125,8 +125,8 @@ struct StatusSection {
         style = isWide ? "wide" : ""
         self.facts = facts
         hasFacts = !facts.isEmpty
-        self.complaints = complaints
-        hasComplaints = !complaints.isEmpty
+        self.problems = problems
+        hasProblems = !problems.isEmpty
         self.tables = tables
     }
 }

@@ -1,9 +1,9 @@
 /// A percentile as far as a histogram's buckets tell it.
 enum HistogramQuantile: Sendable, Equatable {
     /// About this, in the histogram's unit.
-    case about(Double)
+    case estimate(Double)
     /// More than the last bucket's bound, which is all that is known.
-    case moreThan(Double)
+    case aboveHighestBucket(Double)
 
     /// Finds a percentile, taking the values within a bucket to be spread evenly, as Prometheus' `histogram_quantile`
     /// does.
@@ -18,12 +18,12 @@ enum HistogramQuantile: Sendable, Equatable {
         let rank = min(max(quantile, 0), 1) * Double(count)
         // A bucket without values holds no value, however low the rank is.
         guard let bucket = cumulative.firstIndex(where: { $0 > 0 && Double($0) >= rank }), bucket < bounds.count else {
-            self = .moreThan(last)
+            self = .aboveHighestBucket(last)
             return
         }
         let before = bucket == 0 ? 0 : cumulative[bucket - 1]
         let floor = bucket == 0 ? min(0, bounds[0]) : bounds[bucket - 1]
         let share = (rank - Double(before)) / Double(cumulative[bucket] - before)
-        self = .about(floor + (bounds[bucket] - floor) * max(share, 0))
+        self = .estimate(floor + (bounds[bucket] - floor) * max(share, 0))
     }
 }

@@ -1,7 +1,7 @@
 import CloakroomTelemetry
 
 /// How long something took, as often as it happened: histograms added up.
-struct DurationTally: Sendable, Equatable {
+struct DurationStats: Sendable, Equatable {
     /// The buckets' upper bounds in seconds, without `+Inf`; empty while nothing was added.
     private(set) var bounds: [Double] = []
     /// One number per bound and one for all values.
@@ -14,7 +14,7 @@ struct DurationTally: Sendable, Equatable {
         HistogramQuantile(quantile, bounds: bounds, cumulative: cumulative)
     }
 
-    mutating func add(_ histogram: MetricsReading.Histogram) {
+    mutating func add(_ histogram: MetricsSnapshot.Histogram) {
         if cumulative.isEmpty {
             bounds = histogram.bounds
             cumulative = histogram.cumulative
@@ -23,7 +23,7 @@ struct DurationTally: Sendable, Equatable {
         }
     }
 
-    mutating func add(_ other: DurationTally) {
+    mutating func add(_ other: DurationStats) {
         if cumulative.isEmpty {
             self = other
         } else if bounds == other.bounds {
@@ -32,7 +32,7 @@ struct DurationTally: Sendable, Equatable {
     }
 
     /// What came after an earlier tally of the same.
-    func since(_ earlier: DurationTally) -> DurationTally {
+    func subtracting(_ earlier: DurationStats) -> DurationStats {
         guard bounds == earlier.bounds else { return self }
         var change = self
         for index in cumulative.indices {
@@ -43,9 +43,9 @@ struct DurationTally: Sendable, Equatable {
 }
 
 /// Requests, or operations, of one kind.
-struct RequestTally: Sendable, Equatable {
+struct RequestStats: Sendable, Equatable {
     /// All of them.
-    var durations = DurationTally()
+    var durations = DurationStats()
     /// Those that failed: answered 5xx, or not at all for a reason of ours or the upstream's.
     var failures: UInt64 = 0
     /// Those that were answered 401.
@@ -56,16 +56,16 @@ struct RequestTally: Sendable, Equatable {
     /// 0...1; `nil` if there were none.
     var failureShare: Double? { count == 0 ? nil : min(Double(failures) / Double(count), 1) }
 
-    mutating func add(_ other: RequestTally) {
+    mutating func add(_ other: RequestStats) {
         durations.add(other.durations)
         failures &+= other.failures
         unauthorized &+= other.unauthorized
     }
 
     /// What came after an earlier tally of the same.
-    func since(_ earlier: RequestTally) -> RequestTally {
-        RequestTally(
-            durations: durations.since(earlier.durations), failures: failures.countSince(earlier.failures),
+    func subtracting(_ earlier: RequestStats) -> RequestStats {
+        RequestStats(
+            durations: durations.subtracting(earlier.durations), failures: failures.countSince(earlier.failures),
             unauthorized: unauthorized.countSince(earlier.unauthorized))
     }
 }

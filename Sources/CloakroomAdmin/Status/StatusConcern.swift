@@ -1,5 +1,5 @@
 /// Something that deserves an operator's look.
-struct StatusConcern: Sendable, Equatable, Encodable {
+struct StatusAlert: Sendable, Equatable, Encodable {
     /// What it is about; stable.
     enum Kind: String, Sendable, Encodable {
         case notReady = "not_ready"
@@ -25,14 +25,14 @@ struct StatusConcern: Sendable, Equatable, Encodable {
     var text: String
 }
 
-extension StatusConcern {
+extension StatusAlert {
     /// A certificate should be replaced with this many days left at the latest.
     static let certificateDays: Int64 = 14
     /// A route or an upstream on which this share of the recent requests failed.
     static let errorShare = 0.05
 
     /// What deserves a look in a document, the worst first.
-    static func all(in document: StatusDocument) -> [StatusConcern] {
+    static func all(in document: StatusDocument) -> [StatusAlert] {
         let found =
             document.readiness.compactMap(Self.init(check:)) + reload(document.config)
             + document.upstreams.flatMap(upstream) + store(document) + document.certificates.compactMap(certificate)
@@ -46,73 +46,73 @@ extension StatusConcern {
         self.init(kind: .notReady, severity: .critical, text: "The check “\(check.name)” does not hold\(reason).")
     }
 
-    private static func reload(_ config: StatusDocument.Config) -> [StatusConcern] {
+    private static func reload(_ config: StatusDocument.Config) -> [StatusAlert] {
         guard let reload = config.lastReload, !reload.succeeded else { return [] }
         return [
-            StatusConcern(
+            StatusAlert(
                 kind: .reloadFailed, severity: .warning,
                 text: "The last change of the configuration was refused. The one from before is in effect.")
         ]
     }
 
-    private static func upstream(_ upstream: StatusDocument.Upstream) -> [StatusConcern] {
-        var found: [StatusConcern] = []
+    private static func upstream(_ upstream: StatusDocument.Upstream) -> [StatusAlert] {
+        var found: [StatusAlert] = []
         switch upstream.health {
         case .healthy: break
         case .degraded:
             found.append(
-                StatusConcern(
+                StatusAlert(
                     kind: .upstream, severity: .warning,
                     text: "Some targets of the upstream “\(upstream.name)” cannot be reached."))
         case .down:
             found.append(
-                StatusConcern(
+                StatusAlert(
                     kind: .upstream, severity: .critical,
                     text: "The upstream “\(upstream.name)” cannot be reached."))
         }
         if upstream.pending > 0 {
             let wait = upstream.pending == 1 ? "One exchange waits" : "\(upstream.pending) exchanges wait"
             found.append(
-                StatusConcern(
+                StatusAlert(
                     kind: .upstream, severity: .warning,
                     text: "\(wait) for a connection to the upstream “\(upstream.name)”."))
         }
         return found
     }
 
-    private static func store(_ document: StatusDocument) -> [StatusConcern] {
+    private static func store(_ document: StatusDocument) -> [StatusAlert] {
         // A check that does not hold says it already.
         guard document.store.up == false, document.readiness.allSatisfy(\.isReady) else { return [] }
         return [
-            StatusConcern(
+            StatusAlert(
                 kind: .store, severity: .critical, text: "The \(document.store.kind) store cannot be reached.")
         ]
     }
 
-    private static func certificate(_ certificate: StatusDocument.Certificate) -> StatusConcern? {
+    private static func certificate(_ certificate: StatusDocument.Certificate) -> StatusAlert? {
         let name = certificate.names.first ?? certificate.file
         return switch certificate.daysLeft {
         case ..<0:
-            StatusConcern(kind: .certificate, severity: .critical, text: "The certificate for \(name) has expired.")
+            StatusAlert(kind: .certificate, severity: .critical, text: "The certificate for \(name) has expired.")
         case 0:
-            StatusConcern(kind: .certificate, severity: .critical, text: "The certificate for \(name) expires today.")
+            StatusAlert(kind: .certificate, severity: .critical, text: "The certificate for \(name) expires today.")
         case ..<certificateDays:
-            StatusConcern(
+            StatusAlert(
                 kind: .certificate, severity: .warning,
-                text: "The certificate for \(name) expires in \(StatusText.count(certificate.daysLeft, "day")).")
+                text: "The certificate for \(name) expires in \(StatusFormatter.count(certificate.daysLeft, "day")).")
         default: nil
         }
     }
 
-    private static func route(_ route: StatusDocument.Route) -> StatusConcern? {
+    private static func route(_ route: StatusDocument.Route) -> StatusAlert? {
         guard let share = route.requests.errorShare, share >= errorShare else { return nil }
-        return StatusConcern(
+        return StatusAlert(
             kind: .route, severity: .warning,
-            text: "\(StatusText.share(share)) of the requests of the route “\(route.name)” failed.")
+            text: "\(StatusFormatter.share(share)) of the requests of the route “\(route.name)” failed.")
     }
 
     /// Outcomes that are nobody's wish: a wrong password is not among them.
-    private static func outcomes(_ document: StatusDocument) -> [StatusConcern] {
+    private static func outcomes(_ document: StatusDocument) -> [StatusAlert] {
         let signIns = document.signIns.filter {
             ["upstream_error", "store_error", "misconfigured"].contains($0.outcome)
         }
@@ -127,18 +127,18 @@ extension StatusConcern {
 
     private static func failures(
         _ outcomes: [StatusDocument.Outcome], _ kind: Kind, _ one: String, _ many: String? = nil
-    ) -> StatusConcern? {
+    ) -> StatusAlert? {
         let count = outcomes.reduce(0) { $0 + $1.recent }
         guard count > 0 else { return nil }
-        return StatusConcern(
+        return StatusAlert(
             kind: kind, severity: .warning,
-            text: "\(StatusText.count(Int64(clamping: count), one, many)) failed through no fault of the user’s.")
+            text: "\(StatusFormatter.count(Int64(clamping: count), one, many)) failed through no fault of the user’s.")
     }
 
-    private static func drops(_ drops: StatusDocument.Count) -> StatusConcern? {
+    private static func drops(_ drops: StatusDocument.Count) -> StatusAlert? {
         guard drops.recent > 0 else { return nil }
-        return StatusConcern(
+        return StatusAlert(
             kind: .telemetry, severity: .warning,
-            text: "Telemetry was dropped: \(StatusText.whole(drops.recent)) of \(drops.kind).")
+            text: "Telemetry was dropped: \(StatusFormatter.whole(drops.recent)) of \(drops.kind).")
     }
 }

@@ -15,7 +15,7 @@ struct StatusDocument: Sendable, Encodable {
 
     var state: State
     /// What deserves a look, the worst first.
-    var concerns: [StatusConcern] = []
+    var alerts: [StatusAlert] = []
     /// Now, ISO 8601.
     var generatedAt: String
     /// How far back rates, shares and percentiles look.

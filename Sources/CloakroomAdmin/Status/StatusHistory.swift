@@ -40,7 +40,7 @@ final class StatusHistory: Sendable {
             entries.last { now - $0.at >= Self.length } ?? entries.first
         }
         guard let first else { return StatusWindow(duration: Self.shortest, change: sample) }
-        return StatusWindow(duration: max(now - first.at, Self.shortest), change: sample.since(first.sample))
+        return StatusWindow(duration: max(now - first.at, Self.shortest), change: sample.subtracting(first.sample))
     }
 }
 

@@ -5,7 +5,7 @@ import Foundation
 extension StatusReporter {
     static func routes(_ sample: StatusSample, _ window: StatusWindow) -> [StatusDocument.Route] {
         let routes = sample.routes.map { name, tally in
-            let change = window.change.routes[name] ?? RequestTally()
+            let change = window.change.routes[name] ?? RequestStats()
             return StatusDocument.Route(
                 name: name, requests: .init(tally, change, window), unauthorizedTotal: tally.unauthorized,
                 unauthorizedRecent: change.unauthorized)
@@ -17,7 +17,7 @@ extension StatusReporter {
     }
 
     static func upstreams(
-        _ upstreams: [UpstreamStatus], _ reading: MetricsReading, _ sample: StatusSample, _ window: StatusWindow,
+        _ upstreams: [UpstreamStatus], _ reading: MetricsSnapshot, _ sample: StatusSample, _ window: StatusWindow,
         now: Timestamp
     ) -> [StatusDocument.Upstream] {
         let connections = reading["cloakroom_upstream_connections"]
@@ -30,7 +30,7 @@ extension StatusReporter {
             return StatusDocument.Upstream(
                 name: name, health: .init(upstream.targets.map(\.circuit)),
                 requests: .init(
-                    sample.upstreams[name] ?? RequestTally(), window.change.upstreams[name] ?? RequestTally(), window),
+                    sample.upstreams[name] ?? RequestStats(), window.change.upstreams[name] ?? RequestStats(), window),
                 inFlight: active[name] ?? 0, idle: idle[name] ?? 0, pending: pending[name] ?? 0,
                 retriesTotal: retries[name] ?? 0,
                 targets: upstream.targets.map { target in
@@ -38,7 +38,7 @@ extension StatusReporter {
                         address: target.address, circuit: target.circuit.rawValue,
                         lastFailure: target.lastFailure.map { failure in
                             .init(
-                                at: StatusText.time(failure.time),
+                                at: StatusFormatter.time(failure.time),
                                 secondsAgo: max((now - failure.time).components.seconds, 0), reason: failure.reason)
                         })
                 })
@@ -46,16 +46,16 @@ extension StatusReporter {
     }
 
     static func outcomes(
-        _ totals: [String: UInt64], _ recent: [String: DurationTally]
+        _ totals: [String: UInt64], _ recent: [String: DurationStats]
     ) -> [StatusDocument.Outcome] {
         totals.map { outcome, total in
-            let tally = recent[outcome] ?? DurationTally()
+            let tally = recent[outcome] ?? DurationStats()
             return StatusDocument.Outcome(
                 outcome: outcome, total: total, recent: tally.count, latency: .init(tally))
         }.sorted { ($1.total, $0.outcome) < ($0.total, $1.outcome) }
     }
 
-    static func sessions(_ reading: MetricsReading, store: String) -> StatusDocument.Sessions {
+    static func sessions(_ reading: MetricsSnapshot, store: String) -> StatusDocument.Sessions {
         let ended = reading["cloakroom_sessions_ended_total"].counts(by: "reason")
         return StatusDocument.Sessions(
             // Counting them in a server that many replicas share would cost too much.
@@ -66,13 +66,13 @@ extension StatusReporter {
     }
 
     static func store(
-        _ reading: MetricsReading, kind: String, _ sample: StatusSample, _ window: StatusWindow
+        _ reading: MetricsSnapshot, kind: String, _ sample: StatusSample, _ window: StatusWindow
     ) -> StatusDocument.Store {
         let isUp = reading["cloakroom_session_store_up"]
         let operations = sample.storeOperations.map { operation, tally in
             StatusDocument.Store.Operation(
                 operation: operation,
-                requests: .init(tally, window.change.storeOperations[operation] ?? RequestTally(), window))
+                requests: .init(tally, window.change.storeOperations[operation] ?? RequestStats(), window))
         }
         return StatusDocument.Store(
             kind: kind, up: isUp.isEmpty ? nil : isUp.total > 0,
@@ -83,7 +83,7 @@ extension StatusReporter {
         certificates.sorted { ($0.notAfter, $0.listener, $0.file) < ($1.notAfter, $1.listener, $1.file) }.map {
             let seconds = Double(($0.notAfter - now).components.seconds)
             return StatusDocument.Certificate(
-                listener: $0.listener, file: $0.file, names: $0.names, notAfter: StatusText.time($0.notAfter),
+                listener: $0.listener, file: $0.file, names: $0.names, notAfter: StatusFormatter.time($0.notAfter),
                 // Downwards: one that expired an hour ago has −1 day left and not 0.
                 daysLeft: Int64((seconds / 86_400).rounded(.down)))
         }
@@ -98,16 +98,17 @@ extension StatusReporter {
 extension StatusDocument.Config {
     init(_ status: ConfigStatus) {
         self.init(
-            file: status.file, hash: status.hash, loadedAt: StatusText.time(status.loadedAt),
+            file: status.file, hash: status.hash, loadedAt: StatusFormatter.time(status.loadedAt),
             lastReload: status.lastReload.map { reload in
                 .init(
-                    at: StatusText.time(reload.time), succeeded: reload.problems.isEmpty, problems: reload.problems)
+                    at: StatusFormatter.time(reload.time), succeeded: reload.problems.isEmpty, problems: reload.problems
+                )
             })
     }
 }
 
 extension StatusDocument.Requests {
-    init(_ all: RequestTally, _ recent: RequestTally, _ window: StatusWindow) {
+    init(_ all: RequestStats, _ recent: RequestStats, _ window: StatusWindow) {
         self.init(
             total: all.count, recent: recent.count, perSecond: window.rate(recent.count).rounded(places: 3),
             errorShare: recent.failureShare?.rounded(places: 4), errorsTotal: all.failures,
@@ -117,11 +118,11 @@ extension StatusDocument.Requests {
 
 extension StatusDocument.Latency {
     /// `nil` if nothing happened.
-    init?(_ tally: DurationTally) {
+    init?(_ tally: DurationStats) {
         guard let p50 = tally.quantile(0.5), let p95 = tally.quantile(0.95), let p99 = tally.quantile(0.99) else {
             return nil
         }
-        let beyond = [("p50_ms", p50), ("p95_ms", p95), ("p99_ms", p99)].filter { $0.1.isBeyond }.map(\.0)
+        let beyond = [("p50_ms", p50), ("p95_ms", p95), ("p99_ms", p99)].filter { $0.1.isAboveHighestBucket }.map(\.0)
         self.init(
             p50Ms: p50.milliseconds, p95Ms: p95.milliseconds, p99Ms: p99.milliseconds,
             atLeast: beyond.isEmpty ? nil : beyond)
@@ -136,12 +137,12 @@ extension StatusDocument.Upstream.Health {
 }
 
 extension HistogramQuantile {
-    fileprivate var isBeyond: Bool { if case .moreThan = self { true } else { false } }
+    fileprivate var isAboveHighestBucket: Bool { if case .aboveHighestBucket = self { true } else { false } }
 
     /// Of a histogram in seconds, rounded to hundredths: buckets tell no more.
     fileprivate var milliseconds: Double {
         switch self {
-        case .about(let seconds), .moreThan(let seconds): (seconds * 1_000).rounded(places: 2)
+        case .estimate(let seconds), .aboveHighestBucket(let seconds): (seconds * 1_000).rounded(places: 2)
         }
     }
 }

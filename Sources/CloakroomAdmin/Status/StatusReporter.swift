@@ -3,13 +3,14 @@ import CloakroomTelemetry
 
 /// Makes the status document at each look, out of the metrics and of what the rest of the gateway tells.
 struct StatusReporter: Sendable {
-    let source: StatusSource
+    let source: StatusDataSource
     let registry: PrometheusRegistry
     let history: StatusHistory
     let startedAt: Timestamp
     let startedInstant: ContinuousClock.Instant
 
-    init(source: StatusSource, registry: PrometheusRegistry, startedAt: Timestamp, instant: ContinuousClock.Instant) {
+    init(source: StatusDataSource, registry: PrometheusRegistry, startedAt: Timestamp, instant: ContinuousClock.Instant)
+    {
         self.source = source
         self.registry = registry
         self.startedAt = startedAt
@@ -23,7 +24,7 @@ struct StatusReporter: Sendable {
     }
 
     /// Takes samples until its task is cancelled.
-    func takeSamples() async {
+    func runSampling() async {
         while true {
             do { try await Task.sleep(for: StatusHistory.interval) } catch { return }
             takeSample(at: .now)
@@ -34,15 +35,15 @@ struct StatusReporter: Sendable {
     func document(
         readiness: ReadinessReport, now: Timestamp, instant: ContinuousClock.Instant
     ) -> StatusDocument {
-        let reading = registry.reading()
+        let reading = registry.snapshot()
         let sample = StatusSample(reading)
         let window = history.window(to: sample, at: instant)
         let isDraining = source.isDraining()
         var document = StatusDocument(
             state: isDraining ? .draining : readiness.isReady ? .ready : .notReady,
-            generatedAt: StatusText.time(now), windowSeconds: (window.duration / .seconds(1)).rounded(places: 1),
+            generatedAt: StatusFormatter.time(now), windowSeconds: (window.duration / .seconds(1)).rounded(places: 1),
             process: .init(
-                version: source.version, commit: source.commit, startedAt: StatusText.time(startedAt),
+                version: source.version, commit: source.commit, startedAt: StatusFormatter.time(startedAt),
                 uptimeSeconds: (instant - startedInstant).components.seconds),
             config: .init(source.config()), readiness: readiness.checks,
             traffic: .init(sample.routes.total, window.change.routes.total, window),
@@ -57,7 +58,7 @@ struct StatusReporter: Sendable {
             certificates: Self.certificates(source.certificates(), now: now),
             telemetryDrops: Self.counts(sample.drops, window.change.drops),
             wireRejections: Self.counts(sample.rejections, window.change.rejections))
-        document.concerns = StatusConcern.all(in: document)
+        document.alerts = StatusAlert.all(in: document)
         return document
     }
 }

@@ -4,15 +4,15 @@ import CloakroomTelemetry
 /// per route and not one per route, method, status and version.
 struct StatusSample: Sendable, Equatable {
     /// By route.
-    var routes: [String: RequestTally] = [:]
+    var routes: [String: RequestStats] = [:]
     /// By upstream.
-    var upstreams: [String: RequestTally] = [:]
+    var upstreams: [String: RequestStats] = [:]
     /// By outcome.
-    var signIns: [String: DurationTally] = [:]
+    var signIns: [String: DurationStats] = [:]
     /// By outcome.
-    var refreshes: [String: DurationTally] = [:]
+    var refreshes: [String: DurationStats] = [:]
     /// By operation.
-    var storeOperations: [String: RequestTally] = [:]
+    var storeOperations: [String: RequestStats] = [:]
     /// Telemetry that was not kept, by signal.
     var drops: [String: UInt64] = [:]
     /// Requests and connections that were refused, by what was wrong.
@@ -22,7 +22,7 @@ struct StatusSample: Sendable, Equatable {
     init() {}
 
     /// Adds up a reading.
-    init(_ reading: MetricsReading) {
+    init(_ reading: MetricsSnapshot) {
         routes = Self.requests(reading["http_server_request_duration_seconds"], by: "http_route") { labels in
             labels["http_response_status_code"]?.hasPrefix("5") == true
         }
@@ -39,25 +39,25 @@ struct StatusSample: Sendable, Equatable {
     }
 
     /// What came after an earlier sample.
-    func since(_ earlier: StatusSample) -> StatusSample {
+    func subtracting(_ earlier: StatusSample) -> StatusSample {
         var change = StatusSample()
-        change.routes = routes.changes(since: earlier.routes) { $0.since($1) }
-        change.upstreams = upstreams.changes(since: earlier.upstreams) { $0.since($1) }
-        change.signIns = signIns.changes(since: earlier.signIns) { $0.since($1) }
-        change.refreshes = refreshes.changes(since: earlier.refreshes) { $0.since($1) }
-        change.storeOperations = storeOperations.changes(since: earlier.storeOperations) { $0.since($1) }
+        change.routes = routes.changes(since: earlier.routes) { $0.subtracting($1) }
+        change.upstreams = upstreams.changes(since: earlier.upstreams) { $0.subtracting($1) }
+        change.signIns = signIns.changes(since: earlier.signIns) { $0.subtracting($1) }
+        change.refreshes = refreshes.changes(since: earlier.refreshes) { $0.subtracting($1) }
+        change.storeOperations = storeOperations.changes(since: earlier.storeOperations) { $0.subtracting($1) }
         change.drops = drops.changes(since: earlier.drops) { $0.countSince($1) }
         change.rejections = rejections.changes(since: earlier.rejections) { $0.countSince($1) }
         return change
     }
 
     private static func requests(
-        _ series: [MetricsReading.Series], by label: String, isFailure: ([String: String]) -> Bool
-    ) -> [String: RequestTally] {
-        var tallies: [String: RequestTally] = [:]
+        _ series: [MetricsSnapshot.Series], by label: String, isFailure: ([String: String]) -> Bool
+    ) -> [String: RequestStats] {
+        var tallies: [String: RequestStats] = [:]
         for one in series {
             guard let name = one.labels[label], case .histogram(let histogram) = one.value else { continue }
-            var tally = tallies.removeValue(forKey: name) ?? RequestTally()
+            var tally = tallies.removeValue(forKey: name) ?? RequestStats()
             tally.durations.add(histogram)
             if isFailure(one.labels) { tally.failures &+= histogram.count }
             if one.labels["http_response_status_code"] == "401" { tally.unauthorized &+= histogram.count }
@@ -66,17 +66,17 @@ struct StatusSample: Sendable, Equatable {
         return tallies
     }
 
-    private static func durations(_ series: [MetricsReading.Series], by label: String) -> [String: DurationTally] {
-        var tallies: [String: DurationTally] = [:]
+    private static func durations(_ series: [MetricsSnapshot.Series], by label: String) -> [String: DurationStats] {
+        var tallies: [String: DurationStats] = [:]
         for one in series {
             guard let name = one.labels[label], case .histogram(let histogram) = one.value else { continue }
-            tallies[name, default: DurationTally()].add(histogram)
+            tallies[name, default: DurationStats()].add(histogram)
         }
         return tallies
     }
 }
 
-extension [MetricsReading.Series] {
+extension [MetricsSnapshot.Series] {
     /// The numbers of a counter or a gauge, added up by one label.
     func counts(by label: String) -> [String: UInt64] {
         var counts: [String: UInt64] = [:]
@@ -96,9 +96,9 @@ extension [MetricsReading.Series] {
     }
 }
 
-extension [String: RequestTally] {
+extension [String: RequestStats] {
     /// All of them together.
-    var total: RequestTally { values.reduce(into: RequestTally()) { $0.add($1) } }
+    var total: RequestStats { values.reduce(into: RequestStats()) { $0.add($1) } }
 }
 
 extension Dictionary {

@@ -2,7 +2,7 @@ import CloakroomCore
 import Foundation
 
 /// Numbers and times as people read them. Nothing depends on the machine's language.
-enum StatusText {
+enum StatusFormatter {
     /// Stands where nothing is known.
     static let unknown = "–"
 

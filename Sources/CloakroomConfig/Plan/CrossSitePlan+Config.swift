@@ -1,6 +1,6 @@
 import CloakroomCore
 
-extension CrossSitePlan {
+extension CrossSiteConfiguration {
     /// `csrf` and `cors`.
     ///
     /// - `csrf.trustedOrigins`: a list of origins besides our own; default none.
@@ -9,9 +9,9 @@ extension CrossSitePlan {
     /// - `cors.origins`: a list of origins whose pages may read answers; default none, which switches CORS off.
     /// - `cors.maxAge`: 0s to 1d; default 10m.
     init(from root: ConfigScope) {
-        let defaults = CrossSitePlan()
-        let csrf = root.always("csrf")
-        let cors = root.always("cors")
+        let defaults = CrossSiteConfiguration()
+        let csrf = root.sectionWithDefaults("csrf")
+        let cors = root.sectionWithDefaults("cors")
         self.init(
             trustedOrigins: csrf.list("trustedOrigins", as: .origin) ?? [],
             requiredField: RequiredField(from: csrf.section("requireHeader")),
@@ -21,7 +21,7 @@ extension CrossSitePlan {
     }
 }
 
-extension CrossSitePlan.RequiredField {
+extension CrossSiteConfiguration.RequiredField {
     fileprivate init?(from scope: ConfigScope) {
         let name = scope.required("name", as: Self.nameFormat)
         let value = scope.required("value", as: Self.valueFormat)
@@ -31,7 +31,7 @@ extension CrossSitePlan.RequiredField {
 
     /// Fields that every site can set without asking first, or that browsers set themselves (the Fetch standard,
     /// CORS-safelisted and forbidden request-headers): to require one of them would keep nobody out.
-    private static let useless: Set<String> = [
+    private static let ineffectiveFields: Set<String> = [
         "accept", "accept-charset", "accept-encoding", "accept-language", "authorization", "connection",
         "content-language", "content-length", "content-type", "cookie", "date", "dnt", "expect", "host", "keep-alive",
         "origin", "range", "referer", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "via",
@@ -39,20 +39,21 @@ extension CrossSitePlan.RequiredField {
 
     private static let nameFormat = ValueFormat(
         "name of a field",
-        parse: { text throws(Mistake) in
+        parse: { text throws(ConfigValueError) in
             let name = try ValueFormat<String>.token.parse(text)
             let lower = name.lowercased()
-            guard !useless.contains(lower), !lower.hasPrefix("sec-"), !lower.hasPrefix("proxy-") else {
-                throw Mistake("\(name) would keep no other site out", "write a field of its own such as X-CSRF")
+            guard !ineffectiveFields.contains(lower), !lower.hasPrefix("sec-"), !lower.hasPrefix("proxy-") else {
+                throw ConfigValueError(
+                    "\(name) would keep no other site out", "write a field of its own such as X-CSRF")
             }
             return name
         }, render: { $0 })
 
     private static let valueFormat = ValueFormat(
         "visible ASCII without blanks",
-        parse: { text throws(Mistake) in
+        parse: { text throws(ConfigValueError) in
             guard !text.isEmpty, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
-                throw Mistake("\(Printable.quoted(text)) is not visible ASCII", "write a word such as 1")
+                throw ConfigValueError("\(DiagnosticText.quoted(text)) is not visible ASCII", "write a word such as 1")
             }
             return text
         }, render: { $0 })

@@ -1,38 +1,43 @@
 import CloakroomCore
 
-extension GatewayPlan {
+extension GatewayConfiguration {
     /// Reads the whole configuration and checks what no single key can tell.
     ///
     /// Keys on the top level besides the sections: `trustedPeers`, addresses and ranges, none by default; `eventLoops`,
     /// 1 to 1,024, one for each core by default.
     /// - Returns: `nil` if anything is wrong; the mistakes are noted with the reading.
     init?(from root: ConfigScope) {
-        let listeners = root.items("listeners").map(ListenerConfig.init)
-        if listeners.isEmpty, !root.reading.broken.contains(["listeners"]) { root.reading.noteMissing(["listeners"]) }
-        let admin = AdminConfig(from: root.always("admin"))
-        let upstreams = UpstreamsConfig(from: root)
-        let accounts = AccountsConfig(from: root.always("accounts"), upstreams: upstreams)
-        let session = SessionPlan(from: root.always("session"))
-        let crossSite = CrossSitePlan(from: root)
-        let routes = root.items("routes").map { RouteConfig(from: $0, upstreams: upstreams) }
-        let limits = LimitsPlan(from: root.always("limits"))
-        let timeouts = TimeoutsPlan(from: root.always("timeouts"))
+        let listeners = root.items("listeners").map(ListenerSection.init)
+        if listeners.isEmpty, !root.reading.invalidKeys.contains(["listeners"]) {
+            root.reading.reportMissing(["listeners"])
+        }
+        let admin = AdminSection(from: root.sectionWithDefaults("admin"))
+        let upstreams = UpstreamsSection(from: root)
+        let accounts = AccountsSection(from: root.sectionWithDefaults("accounts"), upstreams: upstreams)
+        let session = SessionConfiguration(from: root.sectionWithDefaults("session"))
+        let crossSite = CrossSiteConfiguration(from: root)
+        let routes = root.items("routes").map { RouteSection(from: $0, upstreams: upstreams) }
+        let limits = LimitsConfiguration(from: root.sectionWithDefaults("limits"))
+        let timeouts = TimeoutsConfiguration(from: root.sectionWithDefaults("timeouts"))
         let trustedPeers = root.list("trustedPeers", as: .addressRange) ?? []
-        let logging = LoggingPlan(from: root.always("logging"))
-        let tracing = TracingPlan(from: root.always("tracing"))
+        let logging = LoggingConfiguration(from: root.sectionWithDefaults("logging"))
+        let tracing = TracingConfiguration(from: root.sectionWithDefaults("tracing"))
         let eventLoops = root.optional("eventLoops", as: .integer(1...1_024))
 
-        CookieRules.check(session.cookie, scope: root.always("session").always("cookie"), listeners: listeners)
-        AddressRules.check(listeners, admin: admin)
-        RouteRules.check(routes, accounts: accounts, upstreams: upstreams)
+        CookieValidation.check(
+            session.cookie, scope: root.sectionWithDefaults("session").sectionWithDefaults("cookie"),
+            listeners: listeners)
+        ListenerAddressValidation.check(listeners, admin: admin)
+        RouteValidation.check(routes, accounts: accounts, upstreams: upstreams)
         PlaceholderRules.check(root.reading, listeners: listeners, admin: admin)
 
         guard root.reading.problems.isEmpty, root.reading.missing.isEmpty, root.reading.consequences.isEmpty else {
             return nil
         }
         self.init(
-            listeners: listeners.compactMap(\.plan), admin: admin.plan, upstreams: upstreams.plans,
-            routes: routes.compactMap(\.route), accounts: accounts.plan, session: session,
+            listeners: listeners.compactMap(\.configuration), admin: admin.configuration,
+            upstreams: upstreams.configurations,
+            routes: routes.compactMap(\.route), accounts: accounts.configuration, session: session,
             crossSite: crossSite, limits: limits, timeouts: timeouts, trustedPeers: trustedPeers.map(\.range),
             logging: logging, tracing: tracing, eventLoops: eventLoops)
     }

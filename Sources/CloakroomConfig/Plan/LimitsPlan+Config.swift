@@ -1,6 +1,6 @@
 import CloakroomCore
 
-extension LimitsPlan {
+extension LimitsConfiguration {
     /// The largest body that can be allowed, in bytes.
     static let largestBody = 1 << 40
 
@@ -15,12 +15,12 @@ extension LimitsPlan {
     /// - `streamsPerConnection`: 1 to 1,000; default 100.
     /// - `requestsPerConnection`: 0 (unlimited) to 1,000,000,000; default 0.
     init(from scope: ConfigScope) {
-        let defaults = LimitsPlan()
+        let defaults = LimitsConfiguration()
         self.init(
-            head: scope.value("head", as: SizeFormat.size(1_024...65_535), default: defaults.head),
+            head: scope.value("head", as: ByteSize.size(1_024...65_535), default: defaults.head),
             fields: scope.value("fields", as: .integer(1...1_000), default: defaults.fields),
-            target: scope.value("target", as: SizeFormat.size(64...65_535), default: defaults.target),
-            body: scope.value("body", as: SizeFormat.size(0...Self.largestBody), default: defaults.body),
+            target: scope.value("target", as: ByteSize.size(64...65_535), default: defaults.target),
+            body: scope.value("body", as: ByteSize.size(0...Self.largestBody), default: defaults.body),
             connections: scope.value("connections", as: .integer(1...1_000_000), default: defaults.connections),
             connectionsPerAddress: scope.value(
                 "connectionsPerAddress", as: .integer(0...1_000_000), default: defaults.connectionsPerAddress),
@@ -28,21 +28,21 @@ extension LimitsPlan {
                 "streamsPerConnection", as: .integer(1...1_000), default: defaults.streamsPerConnection),
             requestsPerConnection: scope.value(
                 "requestsPerConnection", as: .integer(0...1_000_000_000), default: defaults.requestsPerConnection))
-        if target >= head, !scope.isBroken("target"), !scope.isBroken("head") {
-            scope.complain(
-                Mistake(
-                    "target \(SizeFormat.rendered(target)) is not less than head \(SizeFormat.rendered(head))",
-                    "the target is a part of the head"), at: scope.isGiven("target") ? "target" : "head",
+        if target >= head, !scope.isInvalid("target"), !scope.isInvalid("head") {
+            scope.report(
+                ConfigValueError(
+                    "target \(ByteSize.rendered(target)) is not less than head \(ByteSize.rendered(head))",
+                    "the target is a part of the head"), at: scope.isSet("target") ? "target" : "head",
                 becauseOf: [scope.path + ["target"], scope.path + ["head"]])
         }
     }
 }
 
-extension TimeoutsPlan {
+extension TimeoutsConfiguration {
     /// `timeouts`: `header` (default 10s), `bodyIdle` (30s), `keepAlive` (1m), `connect` (5s), `responseHead` (30s),
     /// `identity` (10s), `tunnelIdle` (5m), `drain` (30s). Each 1ms to 1d.
     init(from scope: ConfigScope) {
-        let defaults = TimeoutsPlan()
+        let defaults = TimeoutsConfiguration()
         self.init(
             header: scope.value("header", as: .wait, default: defaults.header),
             bodyIdle: scope.value("bodyIdle", as: .wait, default: defaults.bodyIdle),
@@ -55,7 +55,7 @@ extension TimeoutsPlan {
     }
 }
 
-extension LoggingPlan {
+extension LoggingConfiguration {
     private enum Level: String, CaseIterable {
         case trace, debug, info, notice, warning, error, critical
     }
@@ -66,7 +66,7 @@ extension LoggingPlan {
     /// - `format`: `json` (default) or `text`.
     /// - `accessLog`: default `true`.
     init(from scope: ConfigScope) {
-        let defaults = LoggingPlan()
+        let defaults = LoggingConfiguration()
         self.init(
             level: scope.value("level", as: .choice(), default: Level.info).rawValue,
             format: scope.value("format", as: .choice(), default: defaults.format),

@@ -8,36 +8,36 @@ import CloakroomCore
 /// - `proxyProtocol.trustedSources`: addresses and ranges whose connections begin with a PROXY header. Required within
 ///   `proxyProtocol`, at least one.
 /// - `tlsTerminatedInFront`: whether a proxy in front speaks TLS with clients. Default `false`.
-struct ListenerConfig {
+struct ListenerSection {
     let scope: ConfigScope
     let address: HostAndPort?
-    let tls: TLSPlan?
+    let tls: ListenerTLSConfiguration?
     /// Whether `tls` is given, right or wrong.
     let hasTLS: Bool
     let isTLSTerminatedInFront: Bool
     private let http2: Bool
-    private let proxyProtocolSources: [AddressRange]?
+    private let proxyProtocolSources: [CIDRBlock]?
 
     init(from scope: ConfigScope) {
         self.scope = scope
         address = scope.required("address", as: .listening)
         let tls = scope.section("tls")
-        hasTLS = scope.reading.isSectionGiven(tls.path)
-        self.tls = TLSConfig(from: tls).plan
+        hasTLS = scope.reading.isSectionSet(tls.path)
+        self.tls = TLSSection(from: tls).configuration
         http2 = scope.value("http2", as: .flag, default: hasTLS)
         proxyProtocolSources = scope.section("proxyProtocol").requiredList("trustedSources", as: .addressRange)?
             .map(\.range)
         isTLSTerminatedInFront = scope.value("tlsTerminatedInFront", as: .flag, default: false)
         if hasTLS, isTLSTerminatedInFront {
-            scope.complain(
-                Mistake("this listener speaks TLS itself", "keep either tls or tlsTerminatedInFront"),
+            scope.report(
+                ConfigValueError("this listener speaks TLS itself", "keep either tls or tlsTerminatedInFront"),
                 at: "tlsTerminatedInFront")
         }
     }
 
-    var plan: ListenerPlan? {
+    var configuration: ListenerConfiguration? {
         address.map {
-            ListenerPlan(address: $0, tls: tls, http2: http2, proxyProtocolSources: proxyProtocolSources)
+            ListenerConfiguration(address: $0, tls: tls, http2: http2, proxyProtocolSources: proxyProtocolSources)
         }
     }
 }
@@ -47,16 +47,16 @@ struct ListenerConfig {
 /// - `enabled`: default `true`.
 /// - `address`: host and port; default `127.0.0.1:9464`.
 /// - `token` or `tokenFile`: what ends sessions; 16 bytes of visible ASCII or more. Default: none.
-struct AdminConfig {
+struct AdminSection {
     let scope: ConfigScope
-    let plan: AdminPlan?
+    let configuration: AdminConfiguration?
 
     init(from scope: ConfigScope) {
         self.scope = scope
         let isEnabled = scope.value("enabled", as: .flag, default: true)
-        let plan = AdminPlan(
-            address: scope.value("address", as: .listening, default: AdminPlan().address),
+        let configuration = AdminConfiguration(
+            address: scope.value("address", as: .listening, default: AdminConfiguration().address),
             token: scope.secret("token", as: .operatorToken, isRequired: false))
-        self.plan = isEnabled ? plan : nil
+        self.configuration = isEnabled ? configuration : nil
     }
 }

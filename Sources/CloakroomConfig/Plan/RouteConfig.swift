@@ -16,7 +16,7 @@ import CloakroomCore
 /// - `accessLogRatio`: the share of its requests that gets a line in the access log, 0 to 1; default 1.
 /// - `passFields`: names of request fields that are passed on although they are removed otherwise, because they name
 ///   another method, path, address or user, such as `X-HTTP-Method-Override`; default none.
-struct RouteConfig {
+struct RouteSection {
     private enum Kind: String, CaseIterable {
         case apiToken, bearer
     }
@@ -36,7 +36,7 @@ struct RouteConfig {
     private let accessLogRatio: Double
     let passFields: [String]
 
-    init(from scope: ConfigScope, upstreams: UpstreamsConfig) {
+    init(from scope: ConfigScope, upstreams: UpstreamsSection) {
         self.scope = scope
         name = scope.required("name", as: .name)
         methods = scope.requiredList("methods", as: .method)
@@ -46,20 +46,20 @@ struct RouteConfig {
         let kinds = scope.list("inject", as: ValueFormat<Kind>.choice()) ?? []
         inject = kinds.reduce(into: []) { $0.insert($1 == .bearer ? .bearer : .apiToken) }
         messages = scope.messages()
-        bodyLimit = scope.optional("bodyLimit", as: SizeFormat.size(0...LimitsPlan.largestBody))
+        bodyLimit = scope.optional("bodyLimit", as: ByteSize.size(0...LimitsConfiguration.largestBody))
         responseHeadTimeout = scope.optional("responseHeadTimeout", as: .wait)
         bodyIdleTimeout = scope.optional("bodyIdleTimeout", as: .wait)
         allowsWebSocket = scope.value("websocket", as: .flag, default: false)
         accessLogRatio = scope.value("accessLogRatio", as: .fraction(0...1), default: 1)
         passFields = scope.list("passFields", as: .claimField) ?? []
         if allowsWebSocket, let methods, !methods.contains("GET") {
-            scope.complain(Mistake("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
+            scope.report(ConfigValueError("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
         }
         for (index, method) in (methods ?? []).enumerated() {
             if let warning = MethodRules.warning(about: method) { scope.warn(warning, item: index, of: "methods") }
         }
         if let methods, Set(methods).count < methods.count {
-            scope.complain(Mistake("names a method twice", "keep one of them"), at: "methods")
+            scope.report(ConfigValueError("names a method twice", "keep one of them"), at: "methods")
         }
     }
 
@@ -73,7 +73,7 @@ struct RouteConfig {
             allowsWebSocket: allowsWebSocket, accessLogRatio: accessLogRatio, passFields: passFields)
     }
 
-    private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsConfig) -> Int? {
+    private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsSection) -> Int? {
         let name: String?
         if upstreams.names.count == 1, let only = upstreams.names.first {
             name = scope.value("upstream", as: .text, default: only)
@@ -83,11 +83,11 @@ struct RouteConfig {
         } else {
             name = scope.required("upstream", as: .text)
         }
-        guard let name, !scope.isBroken("upstream"), !upstreams.names.isEmpty else { return nil }
+        guard let name, !scope.isInvalid("upstream"), !upstreams.names.isEmpty else { return nil }
         do {
             return try upstreams.index(of: name)
         } catch {
-            scope.complain(error, at: "upstream")
+            scope.report(error, at: "upstream")
             return nil
         }
     }

@@ -1,6 +1,6 @@
 import CloakroomCore
 
-extension SessionPlan {
+extension SessionConfiguration {
     /// `session`.
     ///
     /// - `store`: `memory` (default), `sqlite` or `valkey`.
@@ -11,16 +11,16 @@ extension SessionPlan {
     /// - `localSessions`: 1 to 100,000,000; default 100,000.
     /// - `secrets` or `secretsFile`: 1 to 8, of 32 bytes or more each. Required for stores other than `memory`.
     init(from scope: ConfigScope) {
-        let defaults = SessionPlan()
+        let defaults = SessionConfiguration()
         let lifetime = ValueFormat<Duration>.duration(.seconds(1) ... .seconds(30 * 86_400))
         let store = scope.value("store", as: Self.storeFormat, default: defaults.store)
         let idle = scope.value("idleTimeout", as: lifetime, default: defaults.idleTimeout)
         let absolute = scope.value("absoluteTimeout", as: lifetime, default: defaults.absoluteTimeout)
-        if idle > absolute, !scope.isBroken("idleTimeout"), !scope.isBroken("absoluteTimeout") {
-            let name = scope.isGiven("idleTimeout") ? "idleTimeout" : "absoluteTimeout"
+        if idle > absolute, !scope.isInvalid("idleTimeout"), !scope.isInvalid("absoluteTimeout") {
+            let name = scope.isSet("idleTimeout") ? "idleTimeout" : "absoluteTimeout"
             let causes = ["idleTimeout", "absoluteTimeout"].map { scope.path + [$0] }
-            scope.complain(
-                Mistake(
+            scope.report(
+                ConfigValueError(
                     "idleTimeout \(ValueFormat.rendered(idle)) is longer than absoluteTimeout"
                         + " \(ValueFormat.rendered(absolute))",
                     "a session that is never idle ends at absoluteTimeout; make it the longer one"), at: name,
@@ -33,16 +33,16 @@ extension SessionPlan {
                 "maxSessionsPerAccount", as: .integer(1...10_000), default: defaults.maxSessionsPerAccount),
             secrets: Self.secrets(scope, for: store),
             localSessions: scope.value("localSessions", as: .integer(1...100_000_000), default: defaults.localSessions),
-            sqlite: SQLitePlan(from: scope.always("sqlite"), isUsed: store == .sqlite),
-            valkey: ValkeyPlan(from: scope.always("valkey"), isUsed: store == .valkey),
-            cookie: CookiePlan(from: scope.always("cookie")))
+            sqlite: SQLiteConfiguration(from: scope.sectionWithDefaults("sqlite"), isUsed: store == .sqlite),
+            valkey: ValkeyConfiguration(from: scope.sectionWithDefaults("valkey"), isUsed: store == .valkey),
+            cookie: CookieConfiguration(from: scope.sectionWithDefaults("cookie")))
     }
 
     private static let storeFormat = ValueFormat<Store>(
         ValueFormat<Store>.choice().expectation,
-        parse: { text throws(Mistake) in
+        parse: { text throws(ConfigValueError) in
             guard text.lowercased() != "redis" else {
-                throw Mistake("there is one kind of store for Valkey and Redis", "write valkey")
+                throw ConfigValueError("there is one kind of store for Valkey and Redis", "write valkey")
             }
             return try ValueFormat<Store>.choice().parse(text)
         }, render: { $0.rawValue })
@@ -51,26 +51,28 @@ extension SessionPlan {
     private static func secrets(_ scope: ConfigScope, for store: Store) -> [Secret] {
         let secrets = scope.secrets("secrets", as: .gatewaySecret) { $0 }
         guard let secrets, !secrets.isEmpty else {
-            if store != .memory, !scope.isBroken("secrets"), !scope.isBroken("secretsFile"), !scope.isBroken("store") {
-                scope.reading.noteMissing(
+            if store != .memory, !scope.isInvalid("secrets"), !scope.isInvalid("secretsFile"), !scope.isInvalid("store")
+            {
+                scope.reading.reportMissing(
                     scope.path + ["secrets"],
-                    Mistake(
+                    ConfigValueError(
                         "is missing: the store \(store.rawValue) seals sessions",
                         "\(ValueFormat<Secret>.gatewaySecretExample), or name a file that holds it in secretsFile"))
             }
             return []
         }
         if secrets.count > 8 {
-            scope.complain(Mistake("holds \(secrets.count) secrets", "keep the newest 8 or fewer"), at: "secrets")
+            scope.report(
+                ConfigValueError("holds \(secrets.count) secrets", "keep the newest 8 or fewer"), at: "secrets")
         }
         for index in secrets.indices where secrets[..<index].contains(secrets[index]) {
-            scope.complain(Mistake("stands twice", "keep one of them"), item: index, of: "secrets")
+            scope.report(ConfigValueError("stands twice", "keep one of them"), item: index, of: "secrets")
         }
         return secrets
     }
 }
 
-extension CookiePlan {
+extension CookieConfiguration {
     /// The prefix under which browsers hold a cookie to its host (RFC 6265bis §4.1.3).
     static let hostPrefix = "__Host-"
 
@@ -80,7 +82,7 @@ extension CookiePlan {
     /// - `secure`: default `true`; `false` on loopback only.
     /// - `sameSite`: `Strict` (default) or `Lax`.
     init(from scope: ConfigScope) {
-        let defaults = CookiePlan()
+        let defaults = CookieConfiguration()
         let isSecure = scope.value("secure", as: .flag, default: defaults.isSecure)
         let name = isSecure ? defaults.name : String(defaults.name.dropFirst(Self.hostPrefix.count))
         self.init(

@@ -1,47 +1,49 @@
 import CloakroomCore
 import FoundationEssentials
 
-extension SQLitePlan {
+extension SQLiteConfiguration {
     /// `session.sqlite`.
     ///
     /// - `path`: a file; relative paths start in the folder of the configuration. Required where it is used.
     /// - Parameter isUsed: Whether it is the store that was chosen: only then has the folder to be there.
     init(from scope: ConfigScope, isUsed: Bool) {
         let isChecked = isUsed && !scope.reading.sources.isOffline
-        self.init(path: scope.optional("path", as: Self.file(in: scope.reading.folder, isChecked: isChecked)) ?? "")
-        if isUsed, !scope.isGiven("path") {
-            scope.reading.noteMissing(
+        self.init(path: scope.optional("path", as: Self.file(in: scope.reading.directory, isChecked: isChecked)) ?? "")
+        if isUsed, !scope.isSet("path") {
+            scope.reading.reportMissing(
                 scope.path + ["path"],
-                Mistake("is missing: the store sqlite keeps sessions in a file", "write its path"))
+                ConfigValueError("is missing: the store sqlite keeps sessions in a file", "write its path"))
         }
     }
 
-    private static func file(in folder: String, isChecked: Bool) -> ValueFormat<String> {
+    private static func file(in directory: String, isChecked: Bool) -> ValueFormat<String> {
         ValueFormat(
             "path of a file",
-            parse: { text throws(Mistake) in
+            parse: { text throws(ConfigValueError) in
                 _ = try ValueFormat<String>.text.parse(text)
                 guard !text.hasPrefix(":"), !text.lowercased().hasPrefix("file:"), !text.hasSuffix("/") else {
-                    throw Mistake(
-                        "\(Printable.quoted(text)) is not the path of a file", "write one such as sessions.sqlite")
+                    throw ConfigValueError(
+                        "\(DiagnosticText.quoted(text)) is not the path of a file", "write one such as sessions.sqlite")
                 }
-                let path = PathInConfig.resolve(text, in: folder)
+                let path = ConfigRelativePath.resolve(text, in: directory)
                 guard isChecked else { return path }
-                let parent = PathInConfig.folder(of: path)
-                var isFolder = false
+                let parent = ConfigRelativePath.directory(of: path)
+                var isDirectory = false
                 let files = FileManager.default
-                guard parent.isEmpty || files.fileExists(atPath: parent, isDirectory: &isFolder) && isFolder else {
-                    throw Mistake("there is no folder \(Printable.quoted(parent))", "create it, or correct the path")
+                guard parent.isEmpty || files.fileExists(atPath: parent, isDirectory: &isDirectory) && isDirectory
+                else {
+                    throw ConfigValueError(
+                        "there is no folder \(DiagnosticText.quoted(parent))", "create it, or correct the path")
                 }
-                if files.fileExists(atPath: path, isDirectory: &isFolder), isFolder {
-                    throw Mistake("\(Printable.quoted(path)) is a folder", "name a file in it")
+                if files.fileExists(atPath: path, isDirectory: &isDirectory), isDirectory {
+                    throw ConfigValueError("\(DiagnosticText.quoted(path)) is a folder", "name a file in it")
                 }
                 return path
             }, render: { $0 })
     }
 }
 
-extension ValkeyPlan {
+extension ValkeyConfiguration {
     /// `session.valkey`.
     ///
     /// - `addresses`: a list of host:port, 1 to 16: one server, or the sentinels. Required where it is used.
@@ -49,36 +51,36 @@ extension ValkeyPlan {
     /// - `user`: the ACL user; default none, which is the default user.
     /// - `password` or `passwordFile`; default none.
     /// - `sentinelPassword` or `sentinelPasswordFile`; default none.
-    /// - `tls`: ``UpstreamTLSPlan``, and `enabled`: whether TLS is spoken; default `true` if the section is there.
+    /// - `tls`: ``UpstreamTLSConfiguration``, and `enabled`: whether TLS is spoken; default `true` if the section is there.
     /// - `prefix`: letters, digits, `:`, `-` and `_`; default `cloakroom`.
     /// - `timeout`: 10ms to 1m; default 500ms.
     /// - Parameter isUsed: Whether it is the store that was chosen.
     init(from scope: ConfigScope, isUsed: Bool) {
-        let defaults = ValkeyPlan()
+        let defaults = ValkeyConfiguration()
         let addresses = scope.list("addresses", as: .serverAddress)
         let tls = scope.section("tls")
         let isTLSEnabled = tls.value("enabled", as: .flag, default: true)
-        let tlsPlan = UpstreamTLSPlan(from: tls, targets: nil)
+        let upstreamTLS = UpstreamTLSConfiguration(from: tls, targets: nil)
         self.init(
             addresses: addresses ?? [],
             sentinelPrimary: scope.optional("sentinelPrimary", as: .name),
             user: scope.optional("user", as: .text),
             password: scope.secret("password", as: .password, isRequired: false),
             sentinelPassword: scope.secret("sentinelPassword", as: .password, isRequired: false),
-            tls: isTLSEnabled ? tlsPlan : nil,
+            tls: isTLSEnabled ? upstreamTLS : nil,
             prefix: scope.value("prefix", as: .keyPrefix, default: defaults.prefix),
             timeout: scope.value(
                 "timeout", as: .duration(.milliseconds(10) ... .seconds(60)), default: defaults.timeout))
         checkAddresses(addresses, scope)
-        if isUsed, !scope.isGiven("addresses") {
-            scope.reading.noteMissing(
+        if isUsed, !scope.isSet("addresses") {
+            scope.reading.reportMissing(
                 scope.path + ["addresses"],
-                Mistake("is missing: the store valkey is a server", "write a list such as [127.0.0.1:6379]"))
+                ConfigValueError("is missing: the store valkey is a server", "write a list such as [127.0.0.1:6379]"))
         }
-        if sentinelPrimary == nil, !scope.isBroken("sentinelPrimary") {
-            for name in ["sentinelPassword", "sentinelPasswordFile"] where scope.isGivenThere(name) {
-                scope.complain(
-                    Mistake("there are no sentinels", "set sentinelPrimary, or leave it out"), at: name,
+        if sentinelPrimary == nil, !scope.isInvalid("sentinelPrimary") {
+            for name in ["sentinelPassword", "sentinelPasswordFile"] where scope.isSetExplicitly(name) {
+                scope.report(
+                    ConfigValueError("there are no sentinels", "set sentinelPrimary, or leave it out"), at: name,
                     becauseOf: [scope.path + ["sentinelPrimary"]])
             }
         }
@@ -87,14 +89,14 @@ extension ValkeyPlan {
     private func checkAddresses(_ addresses: [HostAndPort]?, _ scope: ConfigScope) {
         guard let addresses else { return }
         if addresses.isEmpty {
-            scope.complain(Mistake("is empty", "write at least one"), at: "addresses")
+            scope.report(ConfigValueError("is empty", "write at least one"), at: "addresses")
         } else if addresses.count > 16 {
-            scope.complain(Mistake("holds \(addresses.count) addresses", "keep 16 or fewer"), at: "addresses")
+            scope.report(ConfigValueError("holds \(addresses.count) addresses", "keep 16 or fewer"), at: "addresses")
         } else if Set(addresses).count < addresses.count {
-            scope.complain(Mistake("names an address twice", "keep one of them"), at: "addresses")
-        } else if addresses.count > 1, sentinelPrimary == nil, !scope.isBroken("sentinelPrimary") {
-            scope.complain(
-                Mistake(
+            scope.report(ConfigValueError("names an address twice", "keep one of them"), at: "addresses")
+        } else if addresses.count > 1, sentinelPrimary == nil, !scope.isInvalid("sentinelPrimary") {
+            scope.report(
+                ConfigValueError(
                     "names several servers",
                     "keep one; where they are sentinels, write the primary's name in sentinelPrimary"),
                 at: "addresses", becauseOf: [scope.path + ["sentinelPrimary"]])
@@ -104,16 +106,19 @@ extension ValkeyPlan {
 
 extension ValueFormat where Value == HostAndPort {
     /// An address to connect to: `127.0.0.1:6379`, `[::1]:6379`, `valkey.internal:6379`.
-    fileprivate static let serverAddress = ValueFormat("host and port") { text throws(Mistake) in
+    fileprivate static let serverAddress = ValueFormat("host and port") { text throws(ConfigValueError) in
         let example = "write host:port such as 127.0.0.1:6379"
         // Whatever goes on like an address with a password in it is not repeated.
-        guard !text.contains("@") else { throw Mistake("an address takes no user and no password", example) }
+        guard !text.contains("@") else { throw ConfigValueError("an address takes no user and no password", example) }
         guard !text.contains("://") else {
-            throw Mistake("has a scheme", "\(example); TLS is switched on in tls")
+            throw ConfigValueError("has a scheme", "\(example); TLS is switched on in tls")
         }
         guard let address = HostAndPort(text), !address.host.isEmpty, HostAndPort.isHost(address.host),
             address.port > 0
-        else { throw Mistake("\(Printable.quoted(text.prefix { !"/?#".contains($0) })) is not host:port", example) }
+        else {
+            throw ConfigValueError(
+                "\(DiagnosticText.quoted(text.prefix { !"/?#".contains($0) })) is not host:port", example)
+        }
         return address
     }
 }
@@ -122,12 +127,12 @@ extension ValueFormat where Value == String {
     /// What keys in a shared server begin with.
     fileprivate static let keyPrefix = ValueFormat(
         "letters, digits, colons, hyphens and underscores, at most 64",
-        parse: { text throws(Mistake) in
+        parse: { text throws(ConfigValueError) in
             guard (1...64).contains(text.utf8.count),
                 text.utf8.allSatisfy({ $0.isLetterOrDigit || ":-_".utf8.contains($0) })
             else {
-                throw Mistake(
-                    "\(Printable.quoted(text)) is not a prefix",
+                throw ConfigValueError(
+                    "\(DiagnosticText.quoted(text)) is not a prefix",
                     "write at most 64 letters, digits, colons, hyphens and underscores")
             }
             return text

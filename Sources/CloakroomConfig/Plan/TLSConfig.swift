@@ -3,24 +3,25 @@ import CloakroomCore
 /// `listeners.#.tls`: how a listener speaks TLS.
 ///
 /// - `certificateFile`, `keyFile`: PEM files. Required.
-/// - `moreCertificates`: a list of `certificateFile` and `keyFile`, both required, chosen by SNI. Default: none.
+/// - `additionalCertificates`: a list of `certificateFile` and `keyFile`, both required, chosen by SNI. Default: none.
 /// - `minimumVersion`: `1.2` (default) or `1.3`.
 /// - `cipherSuites`: registered names of TLS 1.2 suites. Default: all of ``TLSCipherSuite``.
 /// - `clientCertificates.caFile`: PEM file. Required within `clientCertificates`.
 /// - `clientCertificates.mode`: `required` (default) or `optional`.
-struct TLSConfig {
+struct TLSSection {
     /// `nil` if the section is not there, or something in it is wrong.
-    let plan: TLSPlan?
+    let configuration: ListenerTLSConfiguration?
 
     init(from scope: ConfigScope) {
-        let certificate = CertificatePlan(from: scope)
-        let more = scope.items("moreCertificates").compactMap { CertificatePlan(from: $0) }
+        let certificate = CertificateConfiguration(from: scope)
+        let more = scope.items("moreCertificates").compactMap { CertificateConfiguration(from: $0) }
         let version = scope.value("minimumVersion", as: .choice(), default: TLSVersion.tls12)
         let suites = Self.cipherSuites(scope, minimumVersion: version)
-        let clients = ClientCertificatePlan(from: scope.section("clientCertificates"))
-        plan = certificate.map { certificate in
-            TLSPlan(
-                certificateFile: certificate.certificateFile, keyFile: certificate.keyFile, moreCertificates: more,
+        let clients = ClientCertificateConfiguration(from: scope.section("clientCertificates"))
+        configuration = certificate.map { certificate in
+            ListenerTLSConfiguration(
+                certificateFile: certificate.certificateFile, keyFile: certificate.keyFile,
+                additionalCertificates: more,
                 minimumVersion: version, cipherSuites: suites, clientCertificates: clients)
         }
     }
@@ -29,18 +30,20 @@ struct TLSConfig {
         let suites: [TLSCipherSuite]? = scope.list("cipherSuites", as: .choice())
         guard let suites else { return TLSCipherSuite.allCases }
         if suites.isEmpty {
-            scope.complain(
-                Mistake("is empty", "write at least one, or leave it out for all that are good"), at: "cipherSuites")
+            scope.report(
+                ConfigValueError("is empty", "write at least one, or leave it out for all that are good"),
+                at: "cipherSuites")
         } else if minimumVersion == .tls13 {
-            scope.complain(
-                Mistake("names suites of TLS 1.2, which is not spoken", "leave it out, or set minimumVersion to 1.2"),
+            scope.report(
+                ConfigValueError(
+                    "names suites of TLS 1.2, which is not spoken", "leave it out, or set minimumVersion to 1.2"),
                 at: "cipherSuites")
         }
         return suites
     }
 }
 
-extension CertificatePlan {
+extension CertificateConfiguration {
     fileprivate init?(from scope: ConfigScope) {
         let certificate = scope.required("certificateFile", as: scope.pemFile(.certificate))
         let key = scope.required("keyFile", as: scope.pemFile(.privateKey))
@@ -50,7 +53,7 @@ extension CertificatePlan {
     }
 }
 
-extension ClientCertificatePlan {
+extension ClientCertificateConfiguration {
     fileprivate init?(from scope: ConfigScope) {
         let authorities = scope.required("caFile", as: scope.pemFile(.certificate))
         let mode = scope.value("mode", as: .choice(), default: Mode.required)

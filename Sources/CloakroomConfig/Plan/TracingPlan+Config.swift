@@ -1,6 +1,6 @@
 import CloakroomCore
 
-extension TracingPlan {
+extension TracingConfiguration {
     /// `tracing`. Each key has variables of the OpenTelemetry specification as its weakest source:
     /// ``OpenTelemetryVariables``.
     ///
@@ -12,34 +12,34 @@ extension TracingPlan {
     /// - `resourceAttributes`: a list of `name=value`; default none.
     /// - `otlp`: ``OTLPPlan``.
     init(from scope: ConfigScope) {
-        let defaults = TracingPlan()
-        let otlp = scope.always("otlp")
-        let fallback = otlp.isGivenThere("endpoint") ? Exporter.otlp : defaults.exporter
+        let defaults = TracingConfiguration()
+        let otlp = scope.sectionWithDefaults("otlp")
+        let fallback = otlp.isSetExplicitly("endpoint") ? Exporter.otlp : defaults.exporter
         let exporter = scope.value("exporter", as: .choice(), default: fallback)
-        let sampler = SamplerPlan(from: scope)
+        let sampler = SamplerConfiguration(from: scope)
         let serviceName = scope.value("serviceName", as: .serviceName, default: defaults.serviceName)
         let attributes = scope.list("resourceAttributes", as: .resourceAttribute) ?? []
-        scope.complainAboutRepeats(in: attributes.map(\.name), at: "resourceAttributes")
+        scope.reportDuplicates(in: attributes.map(\.name), at: "resourceAttributes")
         self.init(
             exporter: exporter, sampler: sampler, serviceName: serviceName, resourceAttributes: attributes,
-            otlp: OTLPPlan(from: otlp))
-        if exporter == .otlp, !otlp.isGivenThere("endpoint") { Self.checkProtocol(otlp.reading) }
+            otlp: OTLPConfiguration(from: otlp))
+        if exporter == .otlp, !otlp.isSetExplicitly("endpoint") { Self.checkProtocol(otlp.reading) }
     }
 
     /// Whoever set the variables may have had another way in mind; the collector would get something else on that port.
-    private static func checkProtocol(_ reading: ConfigReading) {
+    private static func checkProtocol(_ reading: ConfigParser) {
         guard let (name, value) = reading.openTelemetry.first(of: OpenTelemetryVariables.protocols),
             value.lowercased() != "http/protobuf"
         else { return }
         reading.add(
-            Mistake(
-                "\(Printable.quoted(value)) is not spoken here",
+            ConfigValueError(
+                "\(DiagnosticText.quoted(value)) is not spoken here",
                 "write http/protobuf, and the endpoint with the collector's port for it, usually 4318"),
             key: [name], origin: .environment(name))
     }
 }
 
-extension SamplerPlan {
+extension SamplerConfiguration {
     /// The samplers by the names that the OpenTelemetry specification gives them.
     private enum Name: String, CaseIterable {
         case alwaysOn = "always_on"
@@ -72,12 +72,12 @@ extension SamplerPlan {
         let isAskedFor = scope.reading.origin(scope.path + ["sampler"]) == .environment(OpenTelemetryVariables.sampler)
         self.init(
             root: name.root,
-            ratio: scope.value("ratio", as: .fraction(0...1), default: isAskedFor ? 1 : SamplerPlan().ratio),
+            ratio: scope.value("ratio", as: .fraction(0...1), default: isAskedFor ? 1 : SamplerConfiguration().ratio),
             isParentBased: name.isParentBased)
     }
 }
 
-extension OTLPPlan {
+extension OTLPConfiguration {
     /// `tracing.otlp`.
     ///
     /// - `endpoint`: a URL with `http` or `https`, a host and a path; default `http://localhost:4318/v1/traces`.
@@ -88,24 +88,25 @@ extension OTLPPlan {
     /// - `batchLimit`: 1 to `queueLimit`; default 512, or `queueLimit` if that is less.
     /// - `interval`: 1ms to 1d; default 5s.
     fileprivate init(from scope: ConfigScope) {
-        let defaults = OTLPPlan()
+        let defaults = OTLPConfiguration()
         let endpoint = scope.value("endpoint", as: .tracesEndpoint, default: defaults.endpoint)
         let caFile = scope.optional("caFile", as: scope.pemFile(.certificate))
         // A variable may be set for the other signals of a platform.
-        if scope.isGivenThere("caFile"), !endpoint.lowercased().hasPrefix("https:"), !scope.isBroken("endpoint") {
-            scope.complain(
-                Mistake("the collector is not reached over TLS", "write an https:// endpoint, or leave it out"),
+        if scope.isSetExplicitly("caFile"), !endpoint.lowercased().hasPrefix("https:"), !scope.isInvalid("endpoint") {
+            scope.report(
+                ConfigValueError(
+                    "the collector is not reached over TLS", "write an https:// endpoint, or leave it out"),
                 at: "caFile")
         }
         let headers = scope.secrets("headers", as: .collectorHeader, isPair: true, \.value) ?? []
-        scope.complainAboutRepeats(in: headers.map { $0.name.lowercased() }, at: "headers")
+        scope.reportDuplicates(in: headers.map { $0.name.lowercased() }, at: "headers")
         let timeout = scope.value("timeout", as: .wait, default: defaults.timeout)
         let queueLimit = scope.value("queueLimit", as: .integer(1...1_000_000), default: defaults.queueLimit)
         let batchLimit = scope.value(
             "batchLimit", as: .integer(1...1_000_000), default: min(defaults.batchLimit, queueLimit))
-        if batchLimit > queueLimit, !scope.isBroken("queueLimit"), !scope.isBroken("batchLimit") {
-            scope.complain(
-                Mistake(
+        if batchLimit > queueLimit, !scope.isInvalid("queueLimit"), !scope.isInvalid("batchLimit") {
+            scope.report(
+                ConfigValueError(
                     "a batch of \(batchLimit) spans never fills from a queue of \(queueLimit)",
                     "make it \(queueLimit) or less, or raise queueLimit"), at: "batchLimit",
                 becauseOf: [scope.path + ["queueLimit"]])
@@ -118,10 +119,10 @@ extension OTLPPlan {
 
 extension ConfigScope {
     /// Notes each name that stands in a list before.
-    fileprivate func complainAboutRepeats(in names: [String], at key: String) {
+    fileprivate func reportDuplicates(in names: [String], at key: String) {
         for index in names.indices where names[..<index].contains(names[index]) {
-            complain(
-                Mistake("\(names[index]) stands twice", "keep one of them"), item: index, of: key)
+            report(
+                ConfigValueError("\(names[index]) stands twice", "keep one of them"), item: index, of: key)
         }
     }
 }

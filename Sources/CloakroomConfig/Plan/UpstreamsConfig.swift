@@ -1,19 +1,21 @@
 import CloakroomCore
 
 /// `upstreams`: a mapping from names to upstreams. At least one.
-struct UpstreamsConfig {
+struct UpstreamsSection {
     /// In the order of the file.
-    let plans: [UpstreamPlan]
+    let configurations: [UpstreamConfiguration]
     let scopes: [ConfigScope]
 
-    var names: [String] { plans.map(\.name) }
+    var names: [String] { configurations.map(\.name) }
     /// The names of the fields that carry API tokens.
-    var tokenHeaders: [String] { plans.compactMap { $0.apiToken?.header } }
+    var tokenHeaders: [String] { configurations.compactMap { $0.apiToken?.header } }
 
     init(from root: ConfigScope) {
         let named = root.named("upstreams")
-        if named.isEmpty, !root.reading.broken.contains(["upstreams"]) { root.reading.noteMissing(["upstreams"]) }
-        plans = named.map { UpstreamPlan(named: $0.name, from: $0.scope) }
+        if named.isEmpty, !root.reading.invalidKeys.contains(["upstreams"]) {
+            root.reading.reportMissing(["upstreams"])
+        }
+        configurations = named.map { UpstreamConfiguration(named: $0.name, from: $0.scope) }
         scopes = named.map(\.scope)
         var variables: [String: String] = [:]
         for (name, scope) in named {
@@ -21,41 +23,43 @@ struct UpstreamsConfig {
             // Variables know neither case nor punctuation.
             let variable = root.reading.variable([name])
             if let other = variables.updateValue(name, forKey: variable) {
-                Self.complain(
-                    Mistake(
-                        "differs from upstream \(Printable.quoted(other)) in case or punctuation only", "rename one"),
+                Self.report(
+                    ConfigValueError(
+                        "differs from upstream \(DiagnosticText.quoted(other)) in case or punctuation only",
+                        "rename one"),
                     at: scope)
             }
         }
     }
 
     /// The index of an upstream, and the mistake if there is none of that name.
-    func index(of name: String) throws(Mistake) -> Int {
+    func index(of name: String) throws(ConfigValueError) -> Int {
         guard let index = names.firstIndex(of: name) else {
-            throw Mistake(
-                "there is no upstream \(Printable.quoted(name))", NearestName.suggestion(for: name, among: names))
+            throw ConfigValueError(
+                "there is no upstream \(DiagnosticText.quoted(name))",
+                NameSuggestion.suggestion(for: name, among: names))
         }
         return index
     }
 
     private static func check(_ name: String, _ scope: ConfigScope) {
-        do throws(Mistake) {
+        do throws(ConfigValueError) {
             _ = try ValueFormat<String>.name.parse(name)
             guard !name.contains(".") else {
-                throw Mistake("\(Printable.quoted(name)) holds a dot", "write a hyphen instead")
+                throw ConfigValueError("\(DiagnosticText.quoted(name)) holds a dot", "write a hyphen instead")
             }
         } catch {
-            complain(error, at: scope)
+            report(error, at: scope)
         }
     }
 
-    private static func complain(_ mistake: Mistake, at scope: ConfigScope) {
-        let origin = scope.reading.tree[scope.path].map { Origin.file($0.key) } ?? .flag
-        scope.reading.add(mistake, key: scope.path, origin: origin)
+    private static func report(_ valueError: ConfigValueError, at scope: ConfigScope) {
+        let origin = scope.reading.tree[scope.path].map { ValueSource.file($0.key) } ?? .flag
+        scope.reading.add(valueError, key: scope.path, origin: origin)
     }
 }
 
-extension UpstreamPlan {
+extension UpstreamConfiguration {
     /// One upstream.
     ///
     /// - `targets`: `http://host:port`, `https://host:port` or `unix:/path`. Required.
@@ -73,21 +77,22 @@ extension UpstreamPlan {
         let targets = scope.requiredList("targets", as: .target)
         self.init(
             name: name, targets: targets ?? [],
-            tls: UpstreamTLSPlan(from: scope.section("tls"), targets: targets),
+            tls: UpstreamTLSConfiguration(from: scope.section("tls"), targets: targets),
             resolveInterval: scope.value(
                 "resolveInterval", as: .duration(.seconds(1) ... .seconds(86_400)), default: .seconds(30)),
             preserveHost: scope.value("preserveHost", as: .flag, default: true),
             apiToken: APIToken(from: scope.section("apiToken")),
-            signIn: TokenCallPlan(from: scope.section("signIn"), credentials: .basic, canBeRejected: true),
-            refresh: TokenCallPlan(from: scope.section("refresh"), canBeRejected: true),
-            revoke: TokenCallPlan(from: scope.section("revoke")),
-            user: TokenCallPlan(from: scope.section("user"), method: "GET", isUser: true),
+            signIn: IdentityEndpointConfiguration(
+                from: scope.section("signIn"), credentials: .basic, canBeRejected: true),
+            refresh: IdentityEndpointConfiguration(from: scope.section("refresh"), canBeRejected: true),
+            revoke: IdentityEndpointConfiguration(from: scope.section("revoke")),
+            user: IdentityEndpointConfiguration(from: scope.section("user"), method: "GET", isUser: true),
             sessionSource: scope.value("sessionSource", as: .name, default: name),
-            pool: PoolPlan(from: scope.always("pool")))
+            pool: PoolConfiguration(from: scope.sectionWithDefaults("pool")))
     }
 }
 
-extension TokenCallPlan {
+extension IdentityEndpointConfiguration {
     /// A call that deals in tokens.
     ///
     /// - `method`: default `POST`, for `user` `GET`.
@@ -102,7 +107,7 @@ extension TokenCallPlan {
     ///   Where the answer has none, the account is the name that was typed at sign-in.
     /// - Returns: `nil` if the section is absent or not usable.
     fileprivate init?(
-        from scope: ConfigScope, method: String = "POST", credentials: Credentials = .bearer,
+        from scope: ConfigScope, method: String = "POST", credentials: CredentialFormat = .bearer,
         canBeRejected: Bool = false, isUser: Bool = false
     ) {
         let method = scope.value("method", as: .method, default: method)
@@ -114,7 +119,7 @@ extension TokenCallPlan {
         let expiresIn = scope.optional("expiresIn", as: .members)
         let rejected = canBeRejected ? scope.list("rejectedStatuses", as: .integer(400...499)) : nil
         if let rejected, rejected.isEmpty {
-            scope.complain(Mistake("is empty", "write at least one, such as 401"), at: "rejectedStatuses")
+            scope.report(ConfigValueError("is empty", "write at least one, such as 401"), at: "rejectedStatuses")
         }
         let userID = isUser ? scope.value("id", as: .members, default: "id") : "id"
         guard let path else { return nil }
@@ -125,7 +130,7 @@ extension TokenCallPlan {
     }
 }
 
-extension PoolPlan {
+extension PoolConfiguration {
     /// Limits of the connections to an upstream.
     ///
     /// - `maxConnections`: 1 to 65,535; default 1,024.
@@ -135,7 +140,7 @@ extension PoolPlan {
     /// - `requestsPerConnection`: 0 to 1,000,000; default 0, which is without limit.
     /// - `connectionLifetime`: 0s to 1d; default 1h. `0s` is without limit.
     fileprivate init(from scope: ConfigScope) {
-        let defaults = PoolPlan()
+        let defaults = PoolConfiguration()
         self.init(
             maxConnections: scope.value("maxConnections", as: .integer(1...65_535), default: defaults.maxConnections),
             maxPending: scope.value("maxPending", as: .integer(0...1_000_000), default: defaults.maxPending),

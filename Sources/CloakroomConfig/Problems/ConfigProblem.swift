@@ -1,5 +1,5 @@
 /// One error or warning about a configuration: its place, what is wrong and what to write instead.
-public struct ConfigProblem: Sendable, Equatable {
+public struct ConfigDiagnostic: Sendable, Equatable {
     /// How serious a problem is.
     public enum Severity: Sendable {
         /// The configuration is rejected.
@@ -27,7 +27,7 @@ public struct ConfigProblem: Sendable, Equatable {
     public let suggestion: String
 
     init(
-        source: String, position: Position? = nil, key: String? = nil, message: String, suggestion: String = "",
+        source: String, position: FilePosition? = nil, key: String? = nil, message: String, suggestion: String = "",
         severity: Severity = .error
     ) {
         self.severity = severity
@@ -40,7 +40,7 @@ public struct ConfigProblem: Sendable, Equatable {
     }
 }
 
-extension ConfigProblem: CustomStringConvertible {
+extension ConfigDiagnostic: CustomStringConvertible {
     /// One line: `file:line:column: key: what is wrong (what to write)`, with `warning:` or `note:` before the key unless it is an error.
     public var description: String {
         var place = source
@@ -52,23 +52,23 @@ extension ConfigProblem: CustomStringConvertible {
         case .warning: text += "warning: "
         case .note: text += "note: "
         }
-        if let key { text += Printable.escaped(key) + ": " }
+        if let key { text += DiagnosticText.escaped(key) + ": " }
         text += message
         return suggestion.isEmpty ? text : text + " (\(suggestion))"
     }
 }
 
 /// All mistakes of one configuration: those of the file by line, then the environment's, then the flags'.
-public struct ConfigProblems: Error, Sendable, Equatable, CustomStringConvertible {
+public struct ConfigDiagnostics: Error, Sendable, Equatable, CustomStringConvertible {
     /// The mistakes. Never empty.
-    public let problems: [ConfigProblem]
+    public let problems: [ConfigDiagnostic]
 
-    init(_ problems: [ConfigProblem]) {
+    init(_ problems: [ConfigDiagnostic]) {
         self.problems = Self.ordered(problems)
     }
 
     /// Problems of the file by line, then those of the environment by name, then those of the flags.
-    static func ordered(_ problems: [ConfigProblem]) -> [ConfigProblem] {
+    static func ordered(_ problems: [ConfigDiagnostic]) -> [ConfigDiagnostic] {
         problems.enumerated().sorted { left, right in
             rank(left.element, left.offset) < rank(right.element, right.offset)
         }.map(\.element)
@@ -79,11 +79,11 @@ public struct ConfigProblems: Error, Sendable, Equatable, CustomStringConvertibl
         problems.map(\.description).joined(separator: "\n")
     }
 
-    private static func rank(_ problem: ConfigProblem, _ offset: Int) -> (Int, Int, Int, String, Int) {
+    private static func rank(_ problem: ConfigDiagnostic, _ offset: Int) -> (Int, Int, Int, String, Int) {
         let layer =
             switch problem.source {
-            case Origin.environmentName: 1
-            case Origin.flagName: 2
+            case ValueSource.environmentName: 1
+            case ValueSource.flagName: 2
             default: 0
             }
         // Only variables have no order of their own.

@@ -1,5 +1,5 @@
 /// What is wrong with a value, before anybody knows where the value stands.
-struct Mistake: Error, Equatable {
+struct ConfigValueError: Error, Equatable {
     let message: String
     let suggestion: String
 
@@ -10,7 +10,7 @@ struct Mistake: Error, Equatable {
 }
 
 /// Text from a configuration as it may stand in a line of a report.
-enum Printable {
+enum DiagnosticText {
     /// The text in quotation marks, without control characters and not overlong.
     static func quoted(_ text: some StringProtocol) -> String {
         let text = escaped(text)

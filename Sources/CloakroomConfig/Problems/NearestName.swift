@@ -1,5 +1,5 @@
 /// Finds what somebody may have meant who wrote a name that does not exist.
-enum NearestName {
+enum NameSuggestion {
     /// The candidate with the fewest edits; `nil` if all of them are too far away to be meant.
     static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
         let wanted = Array(name.lowercased())
@@ -15,10 +15,10 @@ enum NearestName {
     /// A sentence for a name that does not exist: the nearest one, or what there is.
     static func suggestion(for name: String, among candidates: [String]) -> String {
         if let nearest = nearest(to: name, among: candidates) {
-            return "did you mean \(Printable.quoted(nearest))?"
+            return "did you mean \(DiagnosticText.quoted(nearest))?"
         }
         guard !candidates.isEmpty else { return "leave it out" }
-        return "write one of: " + candidates.prefix(20).map { Printable.escaped($0) }.joined(separator: ", ")
+        return "write one of: " + candidates.prefix(20).map { DiagnosticText.escaped($0) }.joined(separator: ", ")
     }
 
     /// Insertions, deletions, replacements and swaps of neighbours that turn one into the other.

@@ -5,14 +5,14 @@ import Synchronization
 ///
 /// The keys tell known ones from misspelled ones; the lookup tells where a value came from, and that it was malformed
 /// where the reader itself would say nothing.
-final class AccessTrace: AccessReporter {
+final class KeyAccessRecorder: AccessReporter {
     /// How a lookup went in the layer that decided it.
     struct Lookup: Sendable {
-        let layer: Layer
+        let layer: SourceLayer
         /// The name of the key in that layer.
         let name: String
         /// Why there is no value although one was given.
-        let failure: Mistake?
+        let failure: ConfigValueError?
     }
 
     private struct State {
@@ -38,14 +38,14 @@ final class AccessTrace: AccessReporter {
 
     private static func lookup(_ event: AccessEvent) -> Lookup? {
         guard let deciding = event.providerResults.last,
-            let layer = Layer(rawValue: event.providerResults.count - 1)
+            let layer = SourceLayer(rawValue: event.providerResults.count - 1)
         else { return nil }
         switch deciding.result {
         case .success(let result):
             return result.value == nil ? nil : Lookup(layer: layer, name: result.encodedKey, failure: nil)
         case .failure(let error):
-            let mistake = error as? Mistake ?? Mistake("is malformed", "write another value")
-            return Lookup(layer: layer, name: "", failure: mistake)
+            let valueError = error as? ConfigValueError ?? ConfigValueError("is malformed", "write another value")
+            return Lookup(layer: layer, name: "", failure: valueError)
         }
     }
 }

@@ -2,7 +2,7 @@ import Configuration
 
 /// A section of the configuration, as the plans read it: typed values with their defaults, mistakes noted on the side.
 struct ConfigScope {
-    let reading: ConfigReading
+    let reading: ConfigParser
     let path: [String]
     /// Whether anything is given in the section. The keys of an absent section are read too, since reading is how keys
     /// become known, but none of its defaults is in effect and nothing is missing in it.
@@ -10,11 +10,11 @@ struct ConfigScope {
 
     /// A section below this one.
     func section(_ name: String) -> ConfigScope {
-        below([name], isPresent: isPresent && reading.isSectionGiven(path + [name]))
+        below([name], isPresent: isPresent && reading.isSectionSet(path + [name]))
     }
 
     /// A section below this one whose defaults are in effect whether it is given or not.
-    func always(_ name: String) -> ConfigScope {
+    func sectionWithDefaults(_ name: String) -> ConfigScope {
         below([name], isPresent: isPresent)
     }
 
@@ -22,8 +22,8 @@ struct ConfigScope {
     func items(_ name: String) -> [ConfigScope] {
         let path = path + [name]
         var count = 0
-        if case .given(let text) = reading.text(path + [TreeProvider.count]) { count = Int(text) ?? 0 }
-        while reading.isSectionGiven(path + [String(count)]) { count += 1 }
+        if case .value(let text) = reading.text(path + [YAMLProvider.count]) { count = Int(text) ?? 0 }
+        while reading.isSectionSet(path + [String(count)]) { count += 1 }
         return (0..<count).map { below([name, String($0)], isPresent: isPresent) }
     }
 
@@ -31,7 +31,7 @@ struct ConfigScope {
     func named(_ name: String) -> [(name: String, scope: ConfigScope)] {
         let path = path + [name]
         var names: [String] = []
-        if case .given(let given) = reading.list(path + [TreeProvider.names]) { names = given }
+        if case .value(let given) = reading.list(path + [YAMLProvider.names]) { names = given }
         for flag in reading.flagPaths where flag.count > path.count + 1 && flag.starts(with: path) {
             if !names.contains(flag[path.count]) { names.append(flag[path.count]) }
         }
@@ -48,8 +48,8 @@ struct ConfigScope {
         case .scalar?: word = "one value"
         case .list?: word = "a list"
         }
-        if !reading.broken.contains(path) {
-            reading.complain(Mistake("expects keys, not \(word)", "write its keys below it, indented"), at: path)
+        if !reading.invalidKeys.contains(path) {
+            reading.report(ConfigValueError("expects keys, not \(word)", "write its keys below it, indented"), at: path)
         }
         return ConfigScope(reading: reading, path: path, isPresent: false)
     }
@@ -59,9 +59,9 @@ struct ConfigScope {
     /// A value that has a default. A malformed one is a mistake; the default then only keeps the reading going.
     func value<Value>(_ name: String, as format: ValueFormat<Value>, default fallback: Value) -> Value {
         let given = optional(name, as: format)
-        reading.document(path + [name]) { $0.fallback = format.render(fallback) }
+        reading.document(path + [name]) { $0.defaultValue = format.render(fallback) }
         if let given { return given }
-        if isPresent, reading.origin(path + [name]) == .fallback {
+        if isPresent, reading.origin(path + [name]) == .defaultValue {
             reading.note(path + [name], format.render(fallback))
         }
         return fallback
@@ -74,13 +74,13 @@ struct ConfigScope {
             document.expectation = format.expectation
             document.isSecret = isSecret
         }
-        guard case .given(let text) = reading.text(key, isSecret: isSecret) else { return nil }
+        guard case .value(let text) = reading.text(key, isSecret: isSecret) else { return nil }
         do {
             let value = try format.parse(text)
             reading.note(key, isSecret ? "<redacted>" : format.render(value))
             return value
         } catch {
-            reading.complain(error, at: key)
+            reading.report(error, at: key)
             return nil
         }
     }
@@ -100,13 +100,13 @@ struct ConfigScope {
             document.expectation = format.expectation
             document.isList = true
         }
-        guard case .given(let texts) = reading.list(key) else { return nil }
+        guard case .value(let texts) = reading.list(key) else { return nil }
         var values: [Value] = []
         for (index, text) in texts.enumerated() {
             do {
                 values.append(try format.parse(text))
             } catch {
-                complain(error, item: index, of: name)
+                report(error, item: index, of: name)
             }
         }
         guard values.count == texts.count else { return nil }
@@ -120,7 +120,7 @@ struct ConfigScope {
         reading.document(path + [name]) { $0.isRequired = true }
         noteIfMissing(name)
         if let values, values.isEmpty {
-            complain(Mistake("is empty", "write at least one"), at: name)
+            report(ConfigValueError("is empty", "write at least one"), at: name)
             return nil
         }
         return values
@@ -128,65 +128,67 @@ struct ConfigScope {
 
     private func noteIfMissing(_ name: String) {
         let key = path + [name]
-        if isPresent, reading.origin(key) == .fallback, !reading.broken.contains(key) { reading.noteMissing(key) }
+        if isPresent, reading.origin(key) == .defaultValue, !reading.invalidKeys.contains(key) {
+            reading.reportMissing(key)
+        }
     }
 
     // MARK: - Mistakes
 
     /// Notes a mistake at the value of a key of this section.
-    func complain(_ mistake: Mistake, at name: String) {
-        reading.complain(mistake, at: path + [name])
+    func report(_ valueError: ConfigValueError, at name: String) {
+        reading.report(valueError, at: path + [name])
     }
 
     /// Notes a mistake at the value of a key of this section that follows from what other keys say; see
-    /// ``ConfigReading/complain(_:at:origin:becauseOf:)``.
-    func complain(_ mistake: Mistake, at name: String, becauseOf causes: [[String]]) {
-        reading.complain(mistake, at: path + [name], becauseOf: causes)
+    /// ``ConfigParser/report(_:at:origin:becauseOf:)``.
+    func report(_ valueError: ConfigValueError, at name: String, becauseOf causes: [[String]]) {
+        reading.report(valueError, at: path + [name], becauseOf: causes)
     }
 
     /// Notes a problem that does not keep the configuration from being used, at the value of a key of this section.
-    func warn(_ mistake: Mistake, at name: String) {
-        reading.warn(mistake, at: path + [name])
+    func warn(_ valueError: ConfigValueError, at name: String) {
+        reading.warn(valueError, at: path + [name])
     }
 
     /// Adds an explanation of the value of a key of this section. It is neither an error nor a warning.
-    func inform(_ mistake: Mistake, at name: String) {
-        reading.inform(mistake, at: path + [name])
+    func inform(_ valueError: ConfigValueError, at name: String) {
+        reading.inform(valueError, at: path + [name])
     }
 
     /// Notes a problem at an item of a list that does not keep the configuration from being used.
-    func warn(_ mistake: Mistake, item: Int, of name: String) {
+    func warn(_ valueError: ConfigValueError, item: Int, of name: String) {
         let key = path + [name]
         if case .file = reading.origin(key), reading.tree[key + [String(item)]] != nil {
-            reading.warn(mistake, item: item, of: key)
+            reading.warn(valueError, item: item, of: key)
         } else {
-            reading.warn(mistake, at: key)
+            reading.warn(valueError, at: key)
         }
     }
 
     /// Notes a mistake at an item of a list.
-    func complain(_ mistake: Mistake, item: Int, of name: String) {
+    func report(_ valueError: ConfigValueError, item: Int, of name: String) {
         let key = path + [name]
         if case .file = reading.origin(key), let entry = reading.tree[key + [String(item)]] {
-            reading.add(mistake, key: key + [String(item)], origin: .file(entry.value))
+            reading.add(valueError, key: key + [String(item)], origin: .file(entry.value))
             reading.noteBroken(key)
         } else {
-            reading.complain(mistake, at: key)
+            reading.report(valueError, at: key)
         }
     }
 
     /// Whether a key was given by anybody.
-    func isGiven(_ name: String) -> Bool {
-        reading.origin(path + [name]) != .fallback
+    func isSet(_ name: String) -> Bool {
+        reading.origin(path + [name]) != .defaultValue
     }
 
     /// Whether a key itself is given in one of our own sources, and not only its twin or a variable of others.
-    func isGivenThere(_ name: String) -> Bool {
-        Layer.allCases.contains { reading.isGiven(path + [name], in: $0) }
+    func isSetExplicitly(_ name: String) -> Bool {
+        SourceLayer.allCases.contains { reading.isSet(path + [name], in: $0) }
     }
 
     /// Whether a key was given and is wrong.
-    func isBroken(_ name: String) -> Bool {
-        reading.broken.contains(path + [name])
+    func isInvalid(_ name: String) -> Bool {
+        reading.invalidKeys.contains(path + [name])
     }
 }

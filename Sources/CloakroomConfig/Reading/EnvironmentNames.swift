@@ -1,5 +1,5 @@
 /// The environment variables that belong to the configuration.
-enum EnvironmentNames {
+enum EnvironmentVariableNames {
     /// The first word of the key from which a variable's name is made.
     static let prefix = "cloakroom"
     /// What all of them begin with.

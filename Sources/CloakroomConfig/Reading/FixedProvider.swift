@@ -1,9 +1,9 @@
 import Configuration
 
 /// A provider whose values do not change under the reader: a reload makes a new one.
-protocol FixedProvider: ConfigProvider, ConfigSnapshot {}
+protocol StaticConfigProvider: ConfigProvider, ConfigSnapshot {}
 
-extension FixedProvider {
+extension StaticConfigProvider {
     func fetchValue(forKey key: AbsoluteConfigKey, type: ConfigType) async throws -> LookupResult {
         try value(forKey: key, type: type)
     }

@@ -3,7 +3,7 @@ import Configuration
 
 /// Lets the reader look values up in `--set key=value` flags. Lists are separated by commas. Of two flags for one key
 /// the later one counts.
-struct FlagsProvider: FixedProvider, Unprintable {
+struct OverrideProvider: StaticConfigProvider, Unprintable {
     let providerName = "flags"
     let values: [[String]: String]
 

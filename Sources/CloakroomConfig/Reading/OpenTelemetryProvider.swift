@@ -5,13 +5,13 @@ import Configuration
 /// for all of its programs. They are the weakest source: what is written for this gateway goes before them.
 ///
 /// A variable that is set to nothing counts as one that is not set.
-struct OpenTelemetryProvider: FixedProvider, Unprintable {
+struct OpenTelemetryProvider: StaticConfigProvider, Unprintable {
     let providerName = "OpenTelemetry variables"
     private let variables: [String: String]
 
     init(_ environment: [String: String]) {
-        variables = environment.filter { $0.key.hasPrefix(EnvironmentNames.openTelemetryPrefix) }
-            .mapValues { AssignmentList.trimmed($0[...]) }
+        variables = environment.filter { $0.key.hasPrefix(EnvironmentVariableNames.openTelemetryPrefix) }
+            .mapValues { KeyValueList.trimmed($0[...]) }
             .filter { !$0.value.isEmpty }
     }
 
@@ -35,10 +35,10 @@ struct OpenTelemetryProvider: FixedProvider, Unprintable {
         return nil
     }
 
-    private func decision(on path: [String]) -> (name: String, content: Result<ConfigContent, Mistake>)? {
+    private func decision(on path: [String]) -> (name: String, content: Result<ConfigContent, ConfigValueError>)? {
         for name in OpenTelemetryVariables.names[path] ?? [] {
             guard let text = variables[name] else { continue }
-            do throws(Mistake) {
+            do throws(ConfigValueError) {
                 // A variable may have nothing to say about this key.
                 guard let content = try OpenTelemetryVariables.content(of: path, from: name, text) else { continue }
                 return (name, .success(content))

@@ -28,57 +28,61 @@ enum OpenTelemetryVariables {
     private static let endpoints = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"]
 
     /// What a variable says about a key, as the key's own value would be written; `nil` if it says nothing.
-    static func content(of path: [String], from name: String, _ text: String) throws(Mistake) -> ConfigContent? {
+    static func content(of path: [String], from name: String, _ text: String) throws(ConfigValueError) -> ConfigContent?
+    {
         switch path.last {
         case "exporter": return try exporter(name, text).map { .string($0) }
         case "serviceName" where name == resourceAttributes:
-            return try AssignmentList.parse(text, areNamesEncoded: true)
+            return try KeyValueList.parse(text, areNamesEncoded: true)
                 .last { $0.name == ResourceAttributeNames.service }.map { .string($0.value) }
         case "resourceAttributes":
-            let attributes = try AssignmentList.parse(text, areNamesEncoded: true)
+            let attributes = try KeyValueList.parse(text, areNamesEncoded: true)
                 .filter { $0.name != ResourceAttributeNames.service }
             return .stringArray(attributes.map { "\($0.name)=\($0.value)" })
         case "headers":
             return .stringArray(
-                try AssignmentList.parse(text, areNamesEncoded: false).map { "\($0.name)=\($0.value)" })
+                try KeyValueList.parse(text, areNamesEncoded: false).map { "\($0.name)=\($0.value)" })
         case "endpoint": return .string(try endpoint(name, text))
         case "timeout", "interval": return .string(try milliseconds(text))
         default: return .string(text)
         }
     }
 
-    private static func exporter(_ name: String, _ text: String) throws(Mistake) -> String? {
+    private static func exporter(_ name: String, _ text: String) throws(ConfigValueError) -> String? {
         switch name {
         case "OTEL_SDK_DISABLED":
             switch text.lowercased() {
             case "true": return "none"
             case "false": return nil
-            default: throw Mistake("\(Printable.quoted(text)) is neither true nor false", "write true or false")
+            default:
+                throw ConfigValueError(
+                    "\(DiagnosticText.quoted(text)) is neither true nor false", "write true or false")
             }
         case "OTEL_TRACES_EXPORTER":
             switch text.lowercased() {
             case "otlp", "none": return text.lowercased()
             case "console", "logging": return "log"
             default:
-                throw Mistake(
-                    "\(Printable.quoted(text)) is not an exporter that is known here", "write otlp, console or none")
+                throw ConfigValueError(
+                    "\(DiagnosticText.quoted(text)) is not an exporter that is known here",
+                    "write otlp, console or none")
             }
         default: return "otlp"
         }
     }
 
     /// The base of all signals' endpoints gets the path of traces; the endpoint of traces is taken as it is.
-    private static func endpoint(_ name: String, _ text: String) throws(Mistake) -> String {
-        let url = try CollectorURL(text)
+    private static func endpoint(_ name: String, _ text: String) throws(ConfigValueError) -> String {
+        let url = try OTLPEndpointURL(text)
         guard name == endpoints.last else { return url.path.isEmpty ? url.text + "/" : url.text }
         return url.text + (url.path.hasSuffix("/") ? "" : "/") + "v1/traces"
     }
 
-    private static func milliseconds(_ text: String) throws(Mistake) -> String {
+    private static func milliseconds(_ text: String) throws(ConfigValueError) -> String {
         let isNumber = text.utf8.allSatisfy { (0x30...0x39).contains($0) }
         guard isNumber, let number = Int(text), (1...86_400_000).contains(number) else {
-            throw Mistake(
-                "\(Printable.quoted(text)) is not a time in milliseconds", "write 1 to 86400000, without a unit")
+            throw ConfigValueError(
+                "\(DiagnosticText.quoted(text)) is not a time in milliseconds", "write 1 to 86400000, without a unit")
         }
         return "\(number)ms"
     }

@@ -1,14 +1,14 @@
 /// Finds keys that are given and that nobody read: they are typos.
 struct UnknownKeys {
-    private let reading: ConfigReading
+    private let reading: ConfigParser
     private let known: Set<[String]>
     /// For each section the names of the keys and sections in it.
     private let members: [[String]: Set<String>]
     /// Keys that somebody seems to have meant; to call them missing too would be one complaint too many.
-    private(set) var meant: Set<[String]> = []
+    private(set) var likelyIntendedKeys: Set<[String]> = []
 
     /// Takes all keys that were read so far for known.
-    init(_ reading: ConfigReading) {
+    init(_ reading: ConfigParser) {
         self.reading = reading
         let known = reading.trace.keys
         var members: [[String]: Set<String>] = [:]
@@ -24,8 +24,8 @@ struct UnknownKeys {
     }
 
     /// Notes every unknown key of the file, the environment and the flags.
-    mutating func complain() {
-        var skipped: Set<[String]> = reading.broken
+    mutating func report() {
+        var skipped: Set<[String]> = reading.invalidKeys
         for path in reading.tree.order {
             guard !skipped.contains(path), !skipped.contains(Array(path.dropLast())) else {
                 skipped.insert(path)
@@ -36,53 +36,56 @@ struct UnknownKeys {
                 skipped.insert(path)
             } else if members[path] == nil {
                 skipped.insert(path)
-                complain(path, at: .file(entry.key))
+                report(path, at: .file(entry.key))
             }
         }
         for path in reading.flagPaths where !known.contains(path) {
             if members[path] != nil {
                 reading.add(
-                    Mistake("is a section", "set one of the keys in it"), key: path, origin: .flag)
+                    ConfigValueError("is a section", "set one of the keys in it"), key: path, origin: .flag)
             } else {
-                complain(path, at: .flag)
+                report(path, at: .flag)
             }
         }
-        complainAboutVariables()
+        reportUnknownVariables()
     }
 
-    private mutating func complain(_ path: [String], at origin: Origin) {
+    private mutating func report(_ path: [String], at origin: ValueSource) {
         let parent = Array(path.dropLast())
         let name = path.last ?? ""
         let siblings = members[parent]?.sorted() ?? []
-        if let nearest = NearestName.nearest(to: name, among: siblings) { meant.insert(parent + [nearest]) }
+        if let nearest = NameSuggestion.nearest(to: name, among: siblings) {
+            likelyIntendedKeys.insert(parent + [nearest])
+        }
         if parent.last == "messages" {
             reading.add(
-                Mistake("there is no such message code", NearestName.suggestion(for: name, among: siblings)), key: path,
+                ConfigValueError(
+                    "there is no such message code", NameSuggestion.suggestion(for: name, among: siblings)), key: path,
                 origin: origin)
             return
         }
-        var suggestion = NearestName.suggestion(for: name, among: siblings)
+        var suggestion = NameSuggestion.suggestion(for: name, among: siblings)
         if siblings.isEmpty, let nearest = nearestKey(to: path) { suggestion = "did you mean \(nearest)?" }
-        reading.add(Mistake("there is no such key", suggestion), key: path, origin: origin)
+        reading.add(ConfigValueError("there is no such key", suggestion), key: path, origin: origin)
     }
 
     private func nearestKey(to path: [String]) -> String? {
-        NearestName.nearest(to: path.joined(separator: "."), among: known.lazy.map { $0.joined(separator: ".") })
+        NameSuggestion.nearest(to: path.joined(separator: "."), among: known.lazy.map { $0.joined(separator: ".") })
     }
 
-    private mutating func complainAboutVariables() {
+    private mutating func reportUnknownVariables() {
         let variables = Dictionary(known.map { (reading.variable($0), $0) }) { first, _ in first }
-        for (name, value) in reading.sources.environment where name.hasPrefix(EnvironmentNames.variablePrefix) {
-            guard variables[name] == nil, !EnvironmentNames.isServiceLink(name, value: value) else { continue }
+        for (name, value) in reading.sources.environment where name.hasPrefix(EnvironmentVariableNames.variablePrefix) {
+            guard variables[name] == nil, !EnvironmentVariableNames.isServiceLink(name, value: value) else { continue }
             // What all names have in common must not make them look alike.
-            let shared = EnvironmentNames.variablePrefix
-            let nearest = NearestName.nearest(
+            let shared = EnvironmentVariableNames.variablePrefix
+            let nearest = NameSuggestion.nearest(
                 to: String(name.dropFirst(shared.count)),
                 among: variables.keys.lazy.map { String($0.dropFirst(shared.count)) }
             ).map { shared + $0 }
-            if let nearest, let path = variables[nearest] { meant.insert(path) }
+            if let nearest, let path = variables[nearest] { likelyIntendedKeys.insert(path) }
             reading.add(
-                Mistake(
+                ConfigValueError(
                     "there is no such variable",
                     nearest.map { "did you mean \($0)?" } ?? "unset it, or see print-config for the keys there are"),
                 key: [name], origin: .environment(name))

@@ -1,7 +1,7 @@
 /// The comments of a configuration file by key: what the file that comes with the project says of each.
 ///
 /// A comment is the lines that begin with `# ` right above a key. A key may be commented out itself, with one `#`.
-struct CommentedKeys {
+struct YAMLKeyComments {
     /// Names joined by dots, without indices of lists; the names of upstreams are all `NAME`.
     private(set) var comments: [String: String] = [:]
 

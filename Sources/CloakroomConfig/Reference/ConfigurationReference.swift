@@ -10,11 +10,11 @@ public struct ConfigurationReference {
     /// Makes the reference.
     /// - Parameter yaml: A configuration with a comment above each key.
     public init(comments yaml: String) {
-        let environment = ConfigReading(ConfigSources(file: nil), tree: ConfigTree())
+        let environment = ConfigParser(ConfigSources(file: nil), tree: YAMLTree())
         // Sentences by code are one key for whoever reads about them.
         let entries = DocumentedKeys.all().filter { !Self.isFurtherMessage($0) }
             .map { ReferenceEntry($0, variable: environment.variable) }
-        var text = ReferenceText(comments: CommentedKeys(yaml: yaml))
+        var text = ReferenceText(comments: YAMLKeyComments(yaml: yaml))
         text.add(entries, below: [])
         markdown = Self.introduction + text.markdown
         uncommented = text.uncommented
@@ -39,14 +39,14 @@ public struct ConfigurationReference {
 
         """
 
-    private static func isFurtherMessage(_ key: DocumentedKey) -> Bool {
+    private static func isFurtherMessage(_ key: KeyDocumentation) -> Bool {
         key.path.dropLast().last == "messages" && key.path.last != ProblemCode.allCases.first?.rawValue
     }
 }
 
 /// The reference section by section: the keys of a section first, then the sections in it.
 private struct ReferenceText {
-    let comments: CommentedKeys
+    let comments: YAMLKeyComments
     var markdown = ""
     var uncommented: [String] = []
 
@@ -80,14 +80,14 @@ private struct ReferenceText {
 
 /// One key of the reference.
 struct ReferenceEntry {
-    let key: DocumentedKey
+    let key: KeyDocumentation
     /// The key as people write it about: `routes.N.path`.
     let path: [String]
     /// Whether it stands for all sentences by code.
     let isMessage: Bool
     private let variables: [String]
 
-    init(_ key: DocumentedKey, variable: ([String]) -> String) {
+    init(_ key: KeyDocumentation, variable: ([String]) -> String) {
         self.key = key
         isMessage = key.path.dropLast().last == "messages"
         path = key.path.map { $0 == "0" ? "N" : $0 }.dropLast(isMessage ? 1 : 0) + (isMessage ? ["CODE"] : [])
@@ -105,9 +105,9 @@ struct ReferenceEntry {
             lines.append(
                 path.count > 1 ? "- Required within `\(path.dropLast().joined(separator: "."))`" : "- Required")
         } else {
-            lines.append("- Default: \(key.fallback.map { "`\($0)`" } ?? "none")")
+            lines.append("- Default: \(key.defaultValue.map { "`\($0)`" } ?? "none")")
         }
-        lines.append("- Reload: \(FixedKeys.contains(key.path) ? "takes a restart" : "taken over")")
+        lines.append("- Reload: \(RestartRequiredKeys.contains(key.path) ? "takes a restart" : "taken over")")
         lines.append(
             "- \(variables.count == 1 ? "Variable" : "Variables"): "
                 + variables.map { "`\($0)`" }.joined(separator: ", "))

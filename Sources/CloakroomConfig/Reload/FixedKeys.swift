@@ -3,19 +3,20 @@ public import CloakroomCore
 /// The keys that a running gateway cannot take over: what they say is built into what is there once, such as sockets,
 /// the store and its sessions, or the writer of the log, or is promised at the start, such as the time for the end. All
 /// others can change while requests are served.
-enum FixedKeys {
+enum RestartRequiredKeys {
     /// A key, or a section with all that is in it, and whether two plans differ in it.
     struct FixedKey: Sendable {
         let path: [String]
-        let differs: @Sendable (GatewayPlan, GatewayPlan) -> Bool
+        let differs: @Sendable (GatewayConfiguration, GatewayConfiguration) -> Bool
 
-        init<Value: Equatable & Sendable>(_ key: String, _ value: @escaping @Sendable (GatewayPlan) -> Value) {
+        init<Value: Equatable & Sendable>(_ key: String, _ value: @escaping @Sendable (GatewayConfiguration) -> Value) {
             path = key.split(separator: ".").map(String.init)
             differs = { value($0) != value($1) }
         }
 
         /// A key of the admin listener, which is nothing to compare where there is none.
-        init<Value: Equatable & Sendable>(admin key: String, _ value: @escaping @Sendable (AdminPlan) -> Value) {
+        init<Value: Equatable & Sendable>(admin key: String, _ value: @escaping @Sendable (AdminConfiguration) -> Value)
+        {
             path = ["admin", key]
             differs = { old, new in
                 guard let old = old.admin, let new = new.admin else { return false }
@@ -73,8 +74,8 @@ enum FixedKeys {
 
     /// What makes a listener's socket what it is. Certificates, versions and cipher suites can change.
     static func listenerKeys(_ index: Int) -> [FixedKey] {
-        let listener: @Sendable (GatewayPlan) -> ListenerPlan? = { plan in
-            plan.listeners.indices.contains(index) ? plan.listeners[index] : nil
+        let listener: @Sendable (GatewayConfiguration) -> ListenerConfiguration? = { configuration in
+            configuration.listeners.indices.contains(index) ? configuration.listeners[index] : nil
         }
         return [
             FixedKey("listeners.\(index).address") { listener($0)?.address },
@@ -99,22 +100,22 @@ enum FixedKeys {
 extension LoadedConfig {
     /// What keeps a gateway that runs on a plan from taking this configuration over: a problem for each key that takes a
     /// restart, at the place where its new value was given. Empty if it can take all of it.
-    public func restartReasons(since running: GatewayPlan) -> [ConfigProblem] {
-        var problems: [ConfigProblem] = []
+    public func restartRequirements(since running: GatewayConfiguration) -> [ConfigDiagnostic] {
+        var problems: [ConfigDiagnostic] = []
         let restart =
             "restart the gateway; a second one can take over from the first without a refused connection"
         func complain(_ path: [String], _ message: String) {
-            problems.append(places.problem(Mistake(message, restart), key: path, origin: places[path]))
+            problems.append(locations.problem(ConfigValueError(message, restart), key: path, origin: locations[path]))
         }
-        let (count, runningCount) = (plan.listeners.count, running.listeners.count)
+        let (count, runningCount) = (configuration.listeners.count, running.listeners.count)
         if count != runningCount {
             complain(
                 ["listeners"], "their number cannot change from \(runningCount) to \(count) while the gateway runs")
         }
-        for key in (0..<min(count, runningCount)).flatMap(FixedKeys.listenerKeys) + FixedKeys.all
-        where key.differs(running, plan) {
+        for key in (0..<min(count, runningCount)).flatMap(RestartRequiredKeys.listenerKeys) + RestartRequiredKeys.all
+        where key.differs(running, configuration) {
             complain(key.path, "cannot change while the gateway runs")
         }
-        return ConfigProblems(problems).problems
+        return ConfigDiagnostics(problems).problems
     }
 }

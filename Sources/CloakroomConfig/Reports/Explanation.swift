@@ -1,24 +1,25 @@
 import CloakroomCore
 import CloakroomWire
 
-extension Report {
+extension CommandReport {
     /// `explain METHOD TARGET`: what would become of a request. Sends nothing.
-    public static func explain(_ sources: ConfigSources, method: String, target: String) -> Report {
+    public static func explain(_ sources: ConfigSources, method: String, target: String) -> CommandReport {
         on(sources) { config in
-            Report(lines: Explanation(plan: config.plan, method: method, target: target).lines)
+            CommandReport(
+                lines: RequestExplanation(configuration: config.configuration, method: method, target: target).lines)
         }
     }
 }
 
 /// What would become of one request, in words.
-struct Explanation {
-    let plan: GatewayPlan
+struct RequestExplanation {
+    let configuration: GatewayConfiguration
     let method: String
     let target: String
 
     var lines: [String] {
         let rows = rows
-        let request = ["\(Printable.escaped(method)) \(Printable.escaped(target))"]
+        let request = ["\(DiagnosticText.escaped(method)) \(DiagnosticText.escaped(target))"]
         return request + Table.lines(rows.map { ["  " + $0.0 + ":", $0.1] })
     }
 
@@ -26,13 +27,13 @@ struct Explanation {
         guard !method.isEmpty, method.utf8.allSatisfy(\.isTokenCharacter) else {
             return [("answer", "400: the method is no token")]
         }
-        guard target.utf8.count <= plan.limits.target else {
-            return [("answer", "414: the target is longer than \(SizeFormat.rendered(plan.limits.target))")]
+        guard target.utf8.count <= configuration.limits.target else {
+            return [("answer", "414: the target is longer than \(ByteSize.rendered(configuration.limits.target))")]
         }
         let bytes = Array(target.utf8)
         var scratch: [UInt8] = []
         let parsed: RequestTarget
-        do throws(TargetRefusal) {
+        do throws(RequestTargetError) {
             parsed = try RequestTarget.parse(bytes.span, scratch: &scratch)
         } catch {
             return [("answer", "400: \(error.explanation)")]
@@ -43,19 +44,19 @@ struct Explanation {
         var path = parsed.isPathRewritten ? scratch : Array(bytes[parsed.path.start..<parsed.path.end])
         if path.isEmpty { path = [UInt8(ascii: "/")] }
         let query = String(decoding: bytes[parsed.query.start..<parsed.query.end], as: UTF8.self)
-        let table = RouteTable(plan)
+        let table = RouteTable(configuration)
         switch table.match(method: Array(method.utf8).span, path: path.span) {
         case .notFound: return [("answer", "404: \(reasonForNothing(at: path, in: table))")]
         case .methodNotAllowed(let allow): return [("answer", "405, Allow: \(allow)")]
-        case .own(let endpoint): return [("answer", "the gateway's own: \(endpoint.explanation)")]
+        case .accountEndpoint(let endpoint): return [("answer", "the gateway's own: \(endpoint.explanation)")]
         case .route(let index):
-            return rows(for: plan.routes[index], path: String(decoding: path, as: UTF8.self), query: query)
+            return rows(for: configuration.routes[index], path: String(decoding: path, as: UTF8.self), query: query)
         }
     }
 
     /// Why no route serves a path.
     private func reasonForNothing(at path: [UInt8], in table: RouteTable) -> String {
-        if let call = TokenCallPaths(plan.upstreams).call(at: path.span) {
+        if let call = TokenCallPaths(configuration.upstreams).call(at: path.span) {
             let place = "of upstream \(call.upstream) (\(call.kind.rawValue) \(call.path))"
             return call.kind == .user
                 ? "user call path \(place), forwarded only by a route that names it"
@@ -64,21 +65,21 @@ struct Explanation {
         let text = "no route serves \(String(decoding: path, as: UTF8.self))"
         let below = path + [UInt8(ascii: "/")]
         guard case .route(let index) = table.match(method: Array(method.utf8).span, path: below.span),
-            let base = plan.routes[index].pattern.base,
+            let base = configuration.routes[index].pattern.base,
             base.segments.count == path.split(separator: UInt8(ascii: "/")).count
         else { return text }
-        return "\(text) (route \(plan.routes[index].name) serves \(base)/ and what is below it)"
+        return "\(text) (route \(configuration.routes[index].name) serves \(base)/ and what is below it)"
     }
 
     private func rows(for route: Route, path: String, query: String) -> [(String, String)] {
-        let upstream = plan.upstreams[route.upstream]
-        let refusal = route.messages[.unauthorized] ?? ProblemCode.unauthorized.defaultDetail
+        let upstream = configuration.upstreams[route.upstream]
+        let rejection = route.messages[.unauthorized] ?? ProblemCode.unauthorized.defaultDetail
         let targets = upstream.targets.map(\.description).joined(separator: ", ")
         return [
             ("route", "\(route.name) (\(route.methods.joined(separator: ",")) \(route.pattern))"),
             (
                 "authorization",
-                route.requiresAuthorization ? "required; without a session 401 \"\(refusal)\"" : "not required"
+                route.requiresAuthorization ? "required; without a session 401 \"\(rejection)\"" : "not required"
             ),
             ("strips", stripped(by: route).joined(separator: ", ")),
             ("injects", injected(by: route, upstream).joined(separator: ", ")),
@@ -90,10 +91,13 @@ struct Explanation {
 
     /// What does not get through from a client.
     private func stripped(by route: Route) -> [String] {
-        let tokens = Set(plan.upstreams.compactMap(\.apiToken?.header)).sorted()
+        let tokens = Set(configuration.upstreams.compactMap(\.apiToken?.header)).sorted()
         let forwarded = "Forwarded and X-Forwarded-*"
-        return ["hop-by-hop fields", "Authorization"] + tokens + ["cookie \(plan.session.cookie.name)"]
-            + [plan.trustedPeers.isEmpty ? forwarded : forwarded + " unless from a trusted peer", claims(route)]
+        return ["hop-by-hop fields", "Authorization"] + tokens + ["cookie \(configuration.session.cookie.name)"]
+            + [
+                configuration.trustedPeers.isEmpty ? forwarded : forwarded + " unless from a trusted peer",
+                claims(route),
+            ]
     }
 
     private func claims(_ route: Route) -> String {
@@ -101,7 +105,7 @@ struct Explanation {
         return "fields that name another method, path, address or user\(exceptions)"
     }
 
-    private func injected(by route: Route, _ upstream: UpstreamPlan) -> [String] {
+    private func injected(by route: Route, _ upstream: UpstreamConfiguration) -> [String] {
         var fields: [String] = []
         if route.inject.contains(.apiToken), let token = upstream.apiToken {
             fields.append("\(token.header): \(token.value)")
@@ -114,11 +118,11 @@ struct Explanation {
     }
 }
 
-extension OwnEndpoint {
+extension AccountEndpoint {
     fileprivate var explanation: String {
         switch self {
         case .signIn: "sign in"
-        case .whoAmI: "who am I"
+        case .currentSession: "who am I"
         case .signOut: "sign out"
         case .listSessions: "list one's own sessions"
         case .endOtherSessions: "end one's other sessions"
@@ -127,7 +131,7 @@ extension OwnEndpoint {
     }
 }
 
-extension TargetRefusal {
+extension RequestTargetError {
     fileprivate var explanation: String {
         switch self {
         case .malformed: "the target is neither a path, nor an http address, nor *"

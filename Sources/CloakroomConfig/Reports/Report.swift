@@ -1,7 +1,7 @@
 public import CloakroomCore
 
 /// What a command about a configuration prints, and how it ends.
-public struct Report: Sendable, Equatable {
+public struct CommandReport: Sendable, Equatable {
     /// The lines, each with its line break. Holds no secret.
     public let text: String
     /// 0: fine; 1: the configuration has mistakes; 3: something became public.
@@ -13,23 +13,23 @@ public struct Report: Sendable, Equatable {
     }
 
     /// One mistake a line.
-    init(_ problems: ConfigProblems) {
+    init(_ problems: ConfigDiagnostics) {
         self.init(lines: problems.problems.map(\.description), exitCode: 1)
     }
 
     /// Loads a configuration and reports on it, or on its mistakes.
-    static func on(_ sources: ConfigSources, _ report: (LoadedConfig) -> Report) -> Report {
-        do throws(ConfigProblems) {
+    static func on(_ sources: ConfigSources, _ report: (LoadedConfig) -> CommandReport) -> CommandReport {
+        do throws(ConfigDiagnostics) {
             return report(try loadConfig(sources))
         } catch {
-            return Report(error)
+            return CommandReport(error)
         }
     }
 }
 
-extension Report {
+extension CommandReport {
     /// `check-config` without checks beyond the values, and not strict.
-    public static func checkConfig(_ sources: ConfigSources) -> Report {
+    public static func checkConfig(_ sources: ConfigSources) -> CommandReport {
         checkConfig(sources, isStrict: false) { _ in [] }
     }
 
@@ -39,32 +39,35 @@ extension Report {
     ///   - trial: Further checks of a configuration whose values are valid. They are left out where the sources are
     ///     offline.
     public static func checkConfig(
-        _ sources: ConfigSources, isStrict: Bool, trial: (GatewayPlan) -> [ConfigFinding]
-    ) -> Report {
+        _ sources: ConfigSources, isStrict: Bool, trial: (GatewayConfiguration) -> [ConfigFinding]
+    ) -> CommandReport {
         on(sources) { config in
-            let found = config.problems(sources.isOffline ? [] : trial(config.plan))
-            let problems = ConfigProblems.ordered(config.warnings + config.notes + found)
+            let found = config.problems(sources.isOffline ? [] : trial(config.configuration))
+            let problems = ConfigDiagnostics.ordered(config.warnings + config.notes + found)
             let lines = problems.map(\.description)
-            guard problems.allSatisfy({ $0.severity != .error }) else { return Report(lines: lines, exitCode: 1) }
+            guard problems.allSatisfy({ $0.severity != .error }) else {
+                return CommandReport(lines: lines, exitCode: 1)
+            }
             let warnings = problems.filter { $0.severity == .warning }
             let counts = [
-                count(config.plan.routes.count, "route"), count(config.plan.upstreams.count, "upstream"),
+                count(config.configuration.routes.count, "route"),
+                count(config.configuration.upstreams.count, "upstream"),
                 warnings.isEmpty ? nil : count(warnings.count, "warning"),
                 sources.isOffline ? "secrets and certificates not read" : nil,
             ].compactMap(\.self).joined(separator: ", ")
-            return Report(
+            return CommandReport(
                 lines: lines + ["\(sources.file ?? "configuration"): ok (\(counts))"],
                 exitCode: isStrict && !warnings.isEmpty ? 1 : 0)
         }
     }
 
     /// `print-config`: the values in effect, each with where it came from; secrets redacted.
-    public static func printConfig(_ sources: ConfigSources) -> Report {
+    public static func printConfig(_ sources: ConfigSources) -> CommandReport {
         on(sources) { config in
             let rows = config.values.map { value in
-                [value.key, Printable.escaped(value.value), value.origin]
+                [value.key, DiagnosticText.escaped(value.value), value.origin]
             }
-            return Report(lines: Table.lines([["KEY", "VALUE", "ORIGIN"]] + rows))
+            return CommandReport(lines: Table.lines([["KEY", "VALUE", "ORIGIN"]] + rows))
         }
     }
 

@@ -1,6 +1,6 @@
 import CloakroomCore
 
-extension Report {
+extension CommandReport {
     /// `routes --diff OTHER`: what changes for clients when a configuration takes the place of another one.
     ///
     /// Ends with 3 if something became public: paths that required authorization or were not served at all, whichever
@@ -8,15 +8,15 @@ extension Report {
     /// - Parameters:
     ///   - sources: The new configuration.
     ///   - other: The one to compare it with, the old one.
-    public static func routes(_ sources: ConfigSources, comparedWith other: ConfigSources) -> Report {
+    public static func routes(_ sources: ConfigSources, comparedWith other: ConfigSources) -> CommandReport {
         on(other) { old in
             on(sources) { new in
-                let changes = RouteDifference(from: old.plan, to: new.plan).changes
-                guard !changes.isEmpty else { return Report(lines: ["no change"]) }
+                let changes = RouteTableDiff(from: old.configuration, to: new.configuration).changes
+                guard !changes.isEmpty else { return CommandReport(lines: ["no change"]) }
                 let rows = changes.map { change in
                     [change.kind.rawValue, change.methods.joined(separator: ","), change.path, change.explanation]
                 }
-                return Report(
+                return CommandReport(
                     lines: Table.lines(rows), exitCode: changes.contains(where: \.kind.isExposure) ? 3 : 0)
             }
         }
@@ -25,7 +25,7 @@ extension Report {
 
 /// What differs between two route tables, as requests see it and not by the names of routes: both tables are asked who
 /// serves a sample path of every pattern, and of every overlap of an old pattern with a new one.
-struct RouteDifference {
+struct RouteTableDiff {
     enum Kind: String, CaseIterable {
         case becamePublic = "became public"
         case addedPublic = "added public"
@@ -50,14 +50,16 @@ struct RouteDifference {
     private let old: RouteTable
     private let new: RouteTable
     /// The paths that either plan keeps from its routes: those of the gateway's endpoints and of token calls.
-    private let kept: [PathPattern]
+    private let unchanged: [PathPattern]
 
-    init(from old: GatewayPlan, to new: GatewayPlan) {
+    init(from old: GatewayConfiguration, to new: GatewayConfiguration) {
         self.old = RouteTable(old)
         self.new = RouteTable(new)
-        kept = [old, new].flatMap { plan in
-            let calls = TokenCallPaths(plan.upstreams).calls.map(\.path)
-            return (calls + [plan.accounts.prefix, plan.accounts.prefix + "/*"]).compactMap { try? PathPattern($0) }
+        unchanged = [old, new].flatMap { configuration in
+            let calls = TokenCallPaths(configuration.upstreams).calls.map(\.path)
+            return (calls + [configuration.accounts.prefix, configuration.accounts.prefix + "/*"]).compactMap {
+                try? PathPattern($0)
+            }
         }
     }
 
@@ -65,7 +67,7 @@ struct RouteDifference {
     var changes: [Change] {
         var changes: [Change] = []
         let patterns = Set((old.routes + new.routes).map(\.pattern))
-        let samples = SamplePath.samples(old.routes.map(\.pattern), new.routes.map(\.pattern), kept: kept)
+        let samples = SamplePath.samples(old.routes.map(\.pattern), new.routes.map(\.pattern), kept: unchanged)
         for method in methods {
             for sample in samples {
                 guard let change = change(method, sample) else { continue }

@@ -1,25 +1,25 @@
 import CloakroomCore
 
-extension Report {
+extension CommandReport {
     /// `routes`: the route table in the order of the file, and the gateway's own endpoints.
-    public static func routes(_ sources: ConfigSources) -> Report {
+    public static func routes(_ sources: ConfigSources) -> CommandReport {
         on(sources) { config in
-            let plan = config.plan
+            let configuration = config.configuration
             var rows = [["NAME", "METHODS", "PATH", "UPSTREAM", "AUTHORIZATION", "INJECTS"]]
-            rows += plan.routes.map { route in
+            rows += configuration.routes.map { route in
                 [
                     route.name, route.methods.joined(separator: ","), route.pattern.description,
-                    plan.upstreams[route.upstream].name, route.requiresAuthorization ? "required" : "public",
+                    configuration.upstreams[route.upstream].name, route.requiresAuthorization ? "required" : "public",
                     Self.names(of: route.inject),
                 ]
             }
-            if plan.accounts.upstream != nil {
-                let prefix = plan.accounts.prefix
+            if configuration.accounts.upstream != nil {
+                let prefix = configuration.accounts.prefix
                 rows.append(["(own)", "POST,GET,DELETE", prefix, "-", "-", "-"])
                 rows.append(["(own)", "GET,DELETE", prefix + "/sessions", "-", "-", "-"])
                 rows.append(["(own)", "DELETE", prefix + "/sessions/{id}", "-", "-", "-"])
             }
-            return Report(lines: Table.lines(rows))
+            return CommandReport(lines: Table.lines(rows))
         }
     }
 

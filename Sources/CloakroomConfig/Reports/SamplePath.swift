@@ -39,7 +39,7 @@ struct SamplePath {
             }
         }
         kept.map(\.segments).forEach(add)
-        for segments in samples.map(\.pattern.segments) where segments.last == .rest {
+        for segments in samples.map(\.pattern.segments) where segments.last == .wildcard {
             for count in 0..<depth {
                 let deeper = segments.dropLast() + Array(repeating: .parameter(word), count: count)
                 if count > 0 { add(deeper) }
@@ -59,8 +59,8 @@ struct SamplePath {
         while true {
             switch (left.first, right.first) {
             case (nil, nil): return result
-            case (.rest?, _?): return result + right
-            case (_?, .rest?): return result + left
+            case (.wildcard?, _?): return result + right
+            case (_?, .wildcard?): return result + left
             case (nil, _), (_, nil): return nil
             case (.literal(let one)?, .literal(let other)?):
                 guard one == other else { return nil }
@@ -79,7 +79,7 @@ struct SamplePath {
         switch segment {
         case .literal(let text): text
         case .parameter: word
-        case .rest: Array(repeating: word, count: depth).joined(separator: "/")
+        case .wildcard: Array(repeating: word, count: depth).joined(separator: "/")
         }
     }
 }

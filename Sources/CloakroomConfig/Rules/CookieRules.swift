@@ -1,51 +1,55 @@
 import CloakroomCore
 
 /// A session's cookie never travels in the clear, but for development on one's own machine.
-enum CookieRules {
-    static func check(_ cookie: CookiePlan, scope: ConfigScope, listeners: [ListenerConfig]) {
+enum CookieValidation {
+    static func check(_ cookie: CookieConfiguration, scope: ConfigScope, listeners: [ListenerSection]) {
         // Without usable addresses there is no telling.
         let addresses = listeners.compactMap(\.address)
         guard addresses.count == listeners.count, !listeners.isEmpty else { return }
-        guard cookie.isSecure || scope.isBroken("secure") else {
+        guard cookie.isSecure || scope.isInvalid("secure") else {
             checkDevelopment(cookie, scope: scope, listeners: listeners)
             return
         }
         for listener in listeners where !listener.hasTLS && !listener.isTLSTerminatedInFront {
-            guard !listener.scope.isBroken("tlsTerminatedInFront"), !scope.isBroken("secure") else { continue }
-            listener.scope.complain(
-                Mistake(
+            guard !listener.scope.isInvalid("tlsTerminatedInFront"), !scope.isInvalid("secure") else { continue }
+            listener.scope.report(
+                ConfigValueError(
                     "sessions and passwords would travel in the clear",
                     "add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on"
                         + " loopback only session.cookie.secure: false"), at: "address",
                 becauseOf: [scope.path + ["secure"]]
                     + ["tls", "tlsTerminatedInFront"].map { listener.scope.path + [$0] })
         }
-        if !scope.isBroken("name"), !cookie.name.hasPrefix(CookiePlan.hostPrefix) {
-            scope.complain(
-                Mistake(
-                    "\(Printable.quoted(cookie.name)) lacks the prefix \(CookiePlan.hostPrefix)",
-                    "write \(CookiePlan.hostPrefix)\(cookie.name)"), at: "name",
+        if !scope.isInvalid("name"), !cookie.name.hasPrefix(CookieConfiguration.hostPrefix) {
+            scope.report(
+                ConfigValueError(
+                    "\(DiagnosticText.quoted(cookie.name)) lacks the prefix \(CookieConfiguration.hostPrefix)",
+                    "write \(CookieConfiguration.hostPrefix)\(cookie.name)"), at: "name",
                 becauseOf: [scope.path + ["secure"]])
-        } else if cookie.name == CookiePlan.hostPrefix {
-            scope.complain(
-                Mistake("nothing follows the prefix", "write \(CookiePlan.hostPrefix)cloakroom"), at: "name",
+        } else if cookie.name == CookieConfiguration.hostPrefix {
+            scope.report(
+                ConfigValueError("nothing follows the prefix", "write \(CookieConfiguration.hostPrefix)cloakroom"),
+                at: "name",
                 becauseOf: [scope.path + ["secure"]])
         }
     }
 
-    private static func checkDevelopment(_ cookie: CookiePlan, scope: ConfigScope, listeners: [ListenerConfig]) {
+    private static func checkDevelopment(
+        _ cookie: CookieConfiguration, scope: ConfigScope, listeners: [ListenerSection]
+    ) {
         let isOnLoopback = listeners.allSatisfy { $0.address?.isLoopback == true && !$0.isTLSTerminatedInFront }
         guard isOnLoopback else {
-            scope.complain(
-                Mistake("only development on loopback goes without Secure", "write true, or listen on 127.0.0.1 only"),
+            scope.report(
+                ConfigValueError(
+                    "only development on loopback goes without Secure", "write true, or listen on 127.0.0.1 only"),
                 at: "secure")
             return
         }
         // Browsers refuse a cookie with such a name that is not Secure.
-        for prefix in [CookiePlan.hostPrefix, "__Secure-"] where cookie.name.lowercased().hasPrefix(prefix.lowercased())
-        {
-            scope.complain(
-                Mistake(
+        for prefix in [CookieConfiguration.hostPrefix, "__Secure-"]
+        where cookie.name.lowercased().hasPrefix(prefix.lowercased()) {
+            scope.report(
+                ConfigValueError(
                     "\(prefix) is for Secure cookies only", "leave the prefix out while secure is false"), at: "name")
         }
     }

@@ -18,17 +18,18 @@ enum MethodRules {
     private static let collective: Set<String> = ["ALL", "ANY"]
 
     /// The warning that a method is worth; `nil` for most.
-    static func warning(about method: String) -> Mistake? {
+    static func warning(about method: String) -> ConfigValueError? {
         guard !registered.contains(method), !unregistered.contains(method) else { return nil }
         if collective.contains(method) {
-            return Mistake(
+            return ConfigValueError(
                 "\(method) is one method of this name, not all methods",
                 "list them, such as [GET, POST, PUT, PATCH, DELETE, OPTIONS]")
         }
-        guard let nearest = NearestName.nearest(to: method, among: registered) else { return nil }
+        guard let nearest = NameSuggestion.nearest(to: method, among: registered) else { return nil }
         // Short methods resemble each other: one edit is a slip, two may be another word.
         let most = method.count < 6 ? 1 : 2
-        guard NearestName.distance(Array(method), Array(nearest)) <= most else { return nil }
-        return Mistake("\(Printable.quoted(method)) is not a registered method", "did you mean \(nearest)?")
+        guard NameSuggestion.distance(Array(method), Array(nearest)) <= most else { return nil }
+        return ConfigValueError(
+            "\(DiagnosticText.quoted(method)) is not a registered method", "did you mean \(nearest)?")
     }
 }

@@ -2,29 +2,29 @@ import CloakroomCore
 
 /// What is to be said of routes that serve more, or less, than their path seems to say.
 enum WideRouteRules {
-    static func check(_ routes: [RouteConfig], accounts: AccountsPlan, upstreams: UpstreamsConfig) {
-        let calls = TokenCallPaths(upstreams.plans)
+    static func check(_ routes: [RouteSection], accounts: AccountsConfiguration, upstreams: UpstreamsSection) {
+        let calls = TokenCallPaths(upstreams.configurations)
         let literals = Set(routes.compactMap(\.pattern).filter { !$0.isWide }.map(\.description))
         for route in routes {
             guard let pattern = route.pattern else { continue }
             // What is wrong with the path already is not worth a second complaint.
-            if !route.scope.isBroken("path") { checkTokenCalls(route, pattern, calls, literals, accounts, upstreams) }
+            if !route.scope.isInvalid("path") { checkTokenCalls(route, pattern, calls, literals, accounts, upstreams) }
             checkBase(route, pattern, among: routes)
             checkBearer(route, pattern)
         }
     }
 
     private static func checkTokenCalls(
-        _ route: RouteConfig, _ pattern: PathPattern, _ calls: TokenCallPaths, _ literals: Set<String>,
-        _ accounts: AccountsPlan, _ upstreams: UpstreamsConfig
+        _ route: RouteSection, _ pattern: PathPattern, _ calls: TokenCallPaths, _ literals: Set<String>,
+        _ accounts: AccountsConfiguration, _ upstreams: UpstreamsSection
     ) {
         if let call = calls.tokenCall(namedBy: pattern) {
             let instead =
                 call.kind == .signIn && accounts.upstream != nil
                 ? "remove the route; clients sign in at \(accounts.prefix)"
                 : "remove the route; the gateway makes this call itself"
-            route.scope.complain(
-                Mistake("\(pattern) is \(call.described), which is never forwarded", instead), at: "path")
+            route.scope.report(
+                ConfigValueError("\(pattern) is \(call.described), which is never forwarded", instead), at: "path")
             return
         }
         // A user call that a route names is served by that route: nothing is missing.
@@ -32,7 +32,7 @@ enum WideRouteRules {
         guard !hidden.isEmpty else { return }
         let list = hidden.map { "\($0.path) (\($0.kind.rawValue) of \($0.upstream))" }.joined(separator: ", ")
         let isUser = hidden.contains { $0.kind == .user }
-        let told = Mistake(
+        let told = ConfigValueError(
             "\(pattern) contains \(list), which the route does not forward: 404",
             isUser ? "a route that names the path of a user call can serve it" : "")
         // Clients may well ask for their user, or for a page of another upstream that has such a path.
@@ -45,25 +45,25 @@ enum WideRouteRules {
     }
 
     /// `/a/*` does not serve `/a`.
-    private static func checkBase(_ route: RouteConfig, _ pattern: PathPattern, among routes: [RouteConfig]) {
+    private static func checkBase(_ route: RouteSection, _ pattern: PathPattern, among routes: [RouteSection]) {
         guard let base = pattern.base, let methods = route.methods else { return }
         let isServed = methods.allSatisfy { method in
             routes.contains { $0.pattern?.covers(base) == true && $0.methods?.contains(method) == true }
         }
         guard !isServed else { return }
         route.scope.inform(
-            Mistake(
+            ConfigValueError(
                 "\(pattern) serves \(base)/ and what is below it, not \(base)",
                 "add a route for \(base) if clients request it"),
             at: "path")
     }
 
     /// A public route of unknown extent that also sends tokens.
-    private static func checkBearer(_ route: RouteConfig, _ pattern: PathPattern) {
-        guard route.requiresAuthorization == false, route.inject.contains(.bearer), pattern.segments.last == .rest
+    private static func checkBearer(_ route: RouteSection, _ pattern: PathPattern) {
+        guard route.requiresAuthorization == false, route.inject.contains(.bearer), pattern.segments.last == .wildcard
         else { return }
         route.scope.warn(
-            Mistake(
+            ConfigValueError(
                 "\(pattern) is public and injects bearer: a session's token goes to every path that it serves,"
                     + " and requests without a session are forwarded too",
                 "require authorization, and list what is public as routes of its own"),
@@ -73,5 +73,5 @@ enum WideRouteRules {
 
 extension TokenCallPaths.Call {
     /// The call in a sentence: `the signIn call of upstream "api"`.
-    var described: String { "the \(kind.rawValue) call of upstream \(Printable.quoted(upstream))" }
+    var described: String { "the \(kind.rawValue) call of upstream \(DiagnosticText.quoted(upstream))" }
 }

@@ -21,12 +21,12 @@ extension APIToken {
 
     private static let headerName = ValueFormat(
         "name of a field",
-        parse: { text throws(Mistake) in
+        parse: { text throws(ConfigValueError) in
             let name = try ValueFormat<String>.token.parse(text)
             // Upstreams that turn names into variables do not tell a hyphen from an underscore or a dot.
             let folded = String(name.lowercased().map { $0.isLetter || $0.isNumber ? $0 : "-" })
             guard !reserved.contains(folded) else {
-                throw Mistake("\(name) has a meaning of its own", "write another field such as X-API-TOKEN")
+                throw ConfigValueError("\(name) has a meaning of its own", "write another field such as X-API-TOKEN")
             }
             return name
         }, render: { $0 })

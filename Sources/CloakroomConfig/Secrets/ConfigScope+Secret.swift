@@ -3,16 +3,16 @@ import CloakroomCore
 extension ConfigScope {
     /// A secret, which stands in the key itself or in the file that its twin names; not in both within one layer.
     func secret(_ name: String, as format: ValueFormat<Secret>, isRequired: Bool = true) -> Secret? {
-        let twin = SecretFilesProvider.twin(of: name)
+        let twin = SecretFilesProvider.fileKey(of: name)
         // In the order in which people read of them.
         reading.document(path + [name]) { $0.isSecret = true }
         _ = optional(twin, as: secretFilePath)
-        let value = optional(name, as: refusingReferences(format, to: name), isSecret: true)
+        let value = optional(name, as: rejectingReferences(format, to: name), isSecret: true)
         reading.document(path + [twin]) { $0.expectation = Self.secretFile }
-        complainIfDoubled(name, twin)
-        if isRequired, isPresent, !isGiven(name), !isGiven(twin) { reading.noteMissing(path + [name]) }
+        reportIfBothSet(name, twin)
+        if isRequired, isPresent, !isSet(name), !isSet(twin) { reading.reportMissing(path + [name]) }
         checkSource(name)
-        if let value { notePlaceholder(value, path + [name]) }
+        if let value { recordPlaceholder(value, path + [name]) }
         return value
     }
 
@@ -23,47 +23,47 @@ extension ConfigScope {
     func secrets<Value>(
         _ name: String, as format: ValueFormat<Value>, isPair: Bool = false, _ secret: (Value) -> Secret
     ) -> [Value]? {
-        let twin = SecretFilesProvider.twin(of: name)
+        let twin = SecretFilesProvider.fileKey(of: name)
         reading.document(path + [name]) { $0.isSecret = true }
         _ = optional(twin, as: secretFilePath)
         // How a secret is rendered does not show it.
-        let values = list(name, as: refusingReferences(format, to: name, isPair: isPair))
+        let values = list(name, as: rejectingReferences(format, to: name, isPair: isPair))
         reading.document(path + [twin]) { $0.expectation = Self.secretFile + ", one a line" }
-        complainIfDoubled(name, twin)
+        reportIfBothSet(name, twin)
         checkSource(name)
         // A field of a collector may be no secret at all, such as a tenant's name.
-        if !isPair { for value in values ?? [] { notePlaceholder(secret(value), path + [name]) } }
+        if !isPair { for value in values ?? [] { recordPlaceholder(secret(value), path + [name]) } }
         return values
     }
 
     private var secretFilePath: ValueFormat<String> {
-        let folder = reading.folder
+        let directory = reading.directory
         return ValueFormat(
-            "text", parse: ValueFormat<String>.text.parse, render: { SecretFile.shown($0, in: folder) })
+            "text", parse: ValueFormat<String>.text.parse, render: { SecretFile.shown($0, in: directory) })
     }
 
     private static let secretFile = "path of a file that holds the secret"
 
     /// A format that does not take a reference to a variable for a secret.
-    private func refusingReferences<Value>(
+    private func rejectingReferences<Value>(
         _ format: ValueFormat<Value>, to name: String, isPair: Bool = false
     ) -> ValueFormat<Value> {
-        let twin = (path + [SecretFilesProvider.twin(of: name)]).joined(separator: ".")
+        let twin = (path + [SecretFilesProvider.fileKey(of: name)]).joined(separator: ".")
         let instead =
             "set \(reading.variable(path + [name])) to the secret itself, or name a file that holds it in \(twin)"
         return ValueFormat(
             format.expectation,
-            parse: { text throws(Mistake) in
+            parse: { text throws(ConfigValueError) in
                 let secret = isPair ? text.drop { $0 != "=" }.dropFirst() : text[...]
                 guard !VariableReference.isOne(secret) else {
-                    throw Mistake("is a reference to a variable, which nothing here replaces", instead)
+                    throw ConfigValueError("is a reference to a variable, which nothing here replaces", instead)
                 }
                 return try format.parse(text)
             }, render: format.render)
     }
 
-    private func notePlaceholder(_ secret: Secret, _ key: [String]) {
-        if PlaceholderSecret.isOne(String(decoding: secret.bytes, as: UTF8.self)) { reading.notePlaceholder(key) }
+    private func recordPlaceholder(_ secret: Secret, _ key: [String]) {
+        if PlaceholderSecret.isOne(String(decoding: secret.bytes, as: UTF8.self)) { reading.recordPlaceholder(key) }
     }
 
     /// Warns of a source that other users of the machine can read.
@@ -71,28 +71,29 @@ extension ConfigScope {
         switch reading.origin(path + [name]) {
         case .secretFile(let file): warnIfReadableByOthers(file, at: name)
         case .flag:
-            let twin = SecretFilesProvider.twin(of: name)
+            let twin = SecretFilesProvider.fileKey(of: name)
             warn(
-                Mistake(
+                ConfigValueError(
                     "a secret on the command line stays in the shell's history, and other users can see it while the"
                         + " process starts",
                     "set \(reading.variable(path + [name])), or name a file that holds it in"
                         + " \((path + [twin]).joined(separator: "."))"), at: name)
-        case .environment, .file, .fallback: break
+        case .environment, .file, .defaultValue: break
         }
     }
 
-    private func complainIfDoubled(_ name: String, _ twin: String) {
-        for layer in [Layer.flags, .environment, .file] {
-            guard reading.isGiven(path + [name], in: layer), reading.isGiven(path + [twin], in: layer) else { continue }
-            let origin: Origin? =
+    private func reportIfBothSet(_ name: String, _ twin: String) {
+        for layer in [SourceLayer.flags, .environment, .file] {
+            guard reading.isSet(path + [name], in: layer), reading.isSet(path + [twin], in: layer) else { continue }
+            let origin: ValueSource? =
                 switch layer {
                 case .flags: .flag
                 case .environment: .environment(reading.variable(path + [twin]))
                 case .secretFiles, .openTelemetry, .file: reading.tree[path + [twin]].map { .file($0.value) }
                 }
             reading.add(
-                Mistake("stands beside \(name)", "keep one of the two"), key: path + [twin], origin: origin ?? .fallback
+                ConfigValueError("stands beside \(name)", "keep one of the two"), key: path + [twin],
+                origin: origin ?? .defaultValue
             )
         }
     }

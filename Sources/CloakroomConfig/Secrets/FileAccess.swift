@@ -12,11 +12,11 @@ enum FileAccess {
     /// it let others pass. Symbolic links are followed to their end.
     static func isReadableByOthers(_ path: String) -> Bool {
         guard let mode = mode(of: path), mode & mode_t(S_IROTH) != 0 else { return false }
-        var folder = URL(filePath: path).resolvingSymlinksInPath().deletingLastPathComponent()
+        var directory = URL(filePath: path).resolvingSymlinksInPath().deletingLastPathComponent()
         while true {
-            guard let mode = Self.mode(of: folder.path), mode & mode_t(S_IXOTH) != 0 else { return false }
-            guard folder.path != "/", !folder.path.isEmpty else { return true }
-            folder = folder.deletingLastPathComponent()
+            guard let mode = Self.mode(of: directory.path), mode & mode_t(S_IXOTH) != 0 else { return false }
+            guard directory.path != "/", !directory.path.isEmpty else { return true }
+            directory = directory.deletingLastPathComponent()
         }
     }
 
@@ -32,8 +32,8 @@ extension ConfigScope {
     func warnIfReadableByOthers(_ file: String, at name: String) {
         guard !reading.sources.isOffline, FileAccess.isReadableByOthers(file) else { return }
         warn(
-            Mistake(
-                "\(Printable.quoted(file)) can be read by every user of this machine",
+            ConfigValueError(
+                "\(DiagnosticText.quoted(file)) can be read by every user of this machine",
                 "take the permission from others: chmod o-rwx"), at: name)
     }
 }

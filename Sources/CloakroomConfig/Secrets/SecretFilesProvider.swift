@@ -5,12 +5,12 @@ import FoundationEssentials
 /// Gives the values of secret keys from the files that their `…File` twins name.
 ///
 /// Symbolic links are followed: mounted secrets are links.
-struct SecretFilesProvider: FixedProvider, Unprintable {
+struct SecretFilesProvider: StaticConfigProvider, Unprintable {
     let providerName = "secret files"
     /// Reads the twins: everything but secret files.
     let reader: ConfigReader
     /// What relative paths are relative to.
-    let folder: String
+    let directory: String
     /// Whether no file is opened, and every secret in a file counts as a valid one; see ``ConfigSources/isOffline``.
     var isOffline = false
 
@@ -18,7 +18,7 @@ struct SecretFilesProvider: FixedProvider, Unprintable {
     private static let offlineSecret = "not-read-because-the-check-is-offline"
 
     /// The key that names a secret's file.
-    static func twin(of name: String) -> String { name + "File" }
+    static func fileKey(of name: String) -> String { name + "File" }
 
     private static let secrets: Set<[String]> = [
         ["admin", "token"], ["session", "secrets"], ["session", "valkey", "password"],
@@ -39,18 +39,18 @@ struct SecretFilesProvider: FixedProvider, Unprintable {
         guard Self.isSecret(key.components), let name = key.components.last else {
             return LookupResult(encodedKey: key.description, value: nil)
         }
-        let twin = ConfigKey(key.components.dropLast() + [Self.twin(of: name)])
+        let twin = ConfigKey(key.components.dropLast() + [Self.fileKey(of: name)])
         guard let path = reader.string(forKey: twin) else {
             return LookupResult(encodedKey: key.description, value: nil)
         }
-        let file = PathInConfig.resolve(path, in: folder)
+        let file = ConfigRelativePath.resolve(path, in: directory)
         guard !isOffline else {
             let secret = name == "headers" ? "x-offline=\(Self.offlineSecret)" : Self.offlineSecret
             return LookupResult(
                 encodedKey: file,
                 value: ConfigValue(type == .stringArray ? .stringArray([secret]) : .string(secret), isSecret: true))
         }
-        guard FileManager.default.fileExists(atPath: file) else { throw SecretFile.missing(path, at: file) }
+        guard FileManager.default.fileExists(atPath: file) else { throw SecretFile.fileNotFound(path, at: file) }
         let content: ConfigContent =
             type == .stringArray
             ? .stringArray(try SecretFile.readLines(file)) : .string(try SecretFile.read(file))

@@ -3,7 +3,7 @@
 enum VariableReference {
     /// Whether a whole text is a reference, with or without blanks around it.
     static func isOne(_ text: some StringProtocol) -> Bool {
-        let text = AssignmentList.trimmed(Substring(text))
+        let text = KeyValueList.trimmed(Substring(text))
         for (start, end) in [("${", "}"), ("$(", ")"), ("{{", "}}"), ("<%", "%>")]
         where text.hasPrefix(start) && text.hasSuffix(end) && text.count >= start.count + end.count {
             return true

@@ -1,81 +1,85 @@
 import Yams
 
-extension ConfigTree {
+extension YAMLTree {
     /// More entries than any configuration has; a document whose aliases multiply ends here.
     private static let maximumEntries = 200_000
 
     /// A mistake that belongs to a place in the file and not to a value.
-    struct SyntaxMistake: Error, Equatable {
-        let position: Position?
+    struct YAMLSyntaxError: Error, Equatable {
+        let position: FilePosition?
         let key: String?
-        let mistake: Mistake
+        let valueError: ConfigValueError
     }
 
     /// Reads a YAML document.
     /// - Parameter complain: Gets what does not keep the rest from being read: keys that stand twice, keys that are no text.
-    /// - Throws: ``SyntaxMistake`` if the text is no YAML document whose top is a mapping.
-    init(yaml: String, complain: (SyntaxMistake) -> Void) throws(SyntaxMistake) {
+    /// - Throws: ``YAMLSyntaxError`` if the text is no YAML document whose top is a mapping.
+    init(yaml: String, complain: (YAMLSyntaxError) -> Void) throws(YAMLSyntaxError) {
         self.init()
-        let (root, doubled) = try UniqueKeys.compose(yaml)
+        let (root, doubled) = try DuplicateKeyScanner.compose(yaml)
         guard let root else { return }
-        var flattening = Flattening(doubled: doubled, tree: self)
+        var flattening = Flattener(doubled: doubled, tree: self)
         switch root {
         case .mapping(let mapping):
             try flattening.add(mapping, at: [], complain: complain)
         case .scalar where root.isEmptyScalar:
             return
         case .scalar, .sequence, .alias:
-            throw SyntaxMistake(
-                position: Position(root.mark), key: nil,
-                mistake: Mistake("the file is not a mapping of keys", "begin with a key such as \"listeners:\""))
+            throw YAMLSyntaxError(
+                position: FilePosition(root.mark), key: nil,
+                valueError: ConfigValueError(
+                    "the file is not a mapping of keys", "begin with a key such as \"listeners:\""))
         }
         self = flattening.tree
     }
 
-    private struct Flattening {
-        let doubled: UniqueKeys.Doubled
-        var tree: ConfigTree
+    private struct Flattener {
+        let doubled: DuplicateKeyScanner.DuplicateKeys
+        var tree: YAMLTree
 
         mutating func add(
-            _ mapping: Node.Mapping, at path: [String], complain: (SyntaxMistake) -> Void
-        ) throws(SyntaxMistake) {
-            let firstPlaces = doubled.firstPlaces(in: mapping)
+            _ mapping: Node.Mapping, at path: [String], complain: (YAMLSyntaxError) -> Void
+        ) throws(YAMLSyntaxError) {
+            let firstPositions = doubled.firstPositions(in: mapping)
             for (keyNode, value) in mapping {
-                let place = Position(keyNode.mark) ?? Position(line: 1, column: 1)
+                let place = FilePosition(keyNode.mark) ?? FilePosition(line: 1, column: 1)
                 guard case .scalar(let scalar) = keyNode else {
                     complain(
-                        SyntaxMistake(
-                            position: place, key: ConfigTree.name(path),
-                            mistake: Mistake("a key is a list or a mapping", "write a plain word before the colon")))
+                        YAMLSyntaxError(
+                            position: place, key: YAMLTree.name(path),
+                            valueError: ConfigValueError(
+                                "a key is a list or a mapping", "write a plain word before the colon")))
                     continue
                 }
                 if doubled.isEarlier(at: place) { continue }
                 let keyPath = path + [scalar.string]
                 if scalar.string == "<<" {
                     complain(
-                        SyntaxMistake(
-                            position: place, key: ConfigTree.name(keyPath),
-                            mistake: Mistake("merge keys are not supported", "write the keys out")))
+                        YAMLSyntaxError(
+                            position: place, key: YAMLTree.name(keyPath),
+                            valueError: ConfigValueError("merge keys are not supported", "write the keys out")))
                     continue
                 }
-                if let first = firstPlaces[scalar.string] {
+                if let first = firstPositions[scalar.string] {
                     complain(
-                        SyntaxMistake(
-                            position: place, key: ConfigTree.name(keyPath),
-                            mistake: Mistake("stands twice, first on line \(first.line)", "keep one of them")))
+                        YAMLSyntaxError(
+                            position: place, key: YAMLTree.name(keyPath),
+                            valueError: ConfigValueError(
+                                "stands twice, first on line \(first.line)", "keep one of them")))
                 }
                 try add(value, key: place, at: keyPath, complain: complain)
             }
         }
 
         private mutating func add(
-            _ node: Node, key: Position, at path: [String], complain: (SyntaxMistake) -> Void
-        ) throws(SyntaxMistake) {
-            guard tree.order.count < ConfigTree.maximumEntries else {
-                throw SyntaxMistake(
-                    position: key, key: nil, mistake: Mistake("the file has too many entries", "use fewer aliases"))
+            _ node: Node, key: FilePosition, at path: [String], complain: (YAMLSyntaxError) -> Void
+        ) throws(YAMLSyntaxError) {
+            guard tree.order.count < YAMLTree.maximumEntries else {
+                throw YAMLSyntaxError(
+                    position: key, key: nil,
+                    valueError: ConfigValueError("the file has too many entries", "use fewer aliases"))
             }
-            let value = Position(node.mark) ?? key
+            let value = FilePosition(node.mark) ?? key
             switch node {
             case .scalar(let scalar):
                 let shape: Shape = node.isEmptyScalar ? .empty : .scalar(scalar.string)
@@ -83,12 +87,12 @@ extension ConfigTree {
             case .sequence(let sequence):
                 tree.insert(Entry(key: key, value: value, shape: .list(count: sequence.count)), at: path)
                 for (index, item) in sequence.enumerated() {
-                    try add(item, key: Position(item.mark) ?? value, at: path + [String(index)], complain: complain)
+                    try add(item, key: FilePosition(item.mark) ?? value, at: path + [String(index)], complain: complain)
                 }
             case .mapping(let mapping):
                 var names: [String] = []
                 for (name, _) in mapping {
-                    guard let text = name.scalar?.string, let mark = Position(name.mark) else { continue }
+                    guard let text = name.scalar?.string, let mark = FilePosition(name.mark) else { continue }
                     if !doubled.isEarlier(at: mark) { names.append(text) }
                 }
                 tree.insert(Entry(key: key, value: value, shape: .section(names)), at: path)
@@ -106,7 +110,7 @@ extension ConfigTree {
     }
 }
 
-extension Position {
+extension FilePosition {
     init?(_ mark: Mark?) {
         guard let mark else { return nil }
         self.init(line: mark.line, column: mark.column)

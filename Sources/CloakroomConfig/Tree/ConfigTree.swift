@@ -3,7 +3,7 @@ import CloakroomCore
 /// A configuration file as keys and values, each with its place: what the reader looks values up in.
 ///
 /// Items of a list are keyed by their index: `routes`, `0`, `path`.
-struct ConfigTree: Sendable, Equatable, Unprintable {
+struct YAMLTree: Sendable, Equatable, Unprintable {
     /// What stands under a key.
     enum Shape: Sendable, Equatable, Unprintable {
         /// Nothing: `key:` with no value.
@@ -19,9 +19,9 @@ struct ConfigTree: Sendable, Equatable, Unprintable {
     /// One key of the file.
     struct Entry: Sendable, Equatable, Unprintable {
         /// Where the key stands; for an item of a list, where the item begins.
-        let key: Position
+        let key: FilePosition
         /// Where the value begins.
-        let value: Position
+        let value: FilePosition
         let shape: Shape
     }
 

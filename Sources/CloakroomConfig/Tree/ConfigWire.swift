@@ -3,6 +3,6 @@ package enum ConfigWire {
     /// How many entries a YAML document has; `nil` if it cannot be read.
     package static func entryCount(yaml: [UInt8]) -> Int? {
         guard let text = String(validating: yaml, as: UTF8.self) else { return nil }
-        return try? ConfigTree(yaml: text) { _ in }.order.count
+        return try? YAMLTree(yaml: text) { _ in }.order.count
     }
 }

@@ -5,22 +5,22 @@ import Yams
 /// Yams refuses such a document as a whole and names one place only. All mistakes are wanted in one run, so the earlier
 /// of two equal keys gets a first character that no key has (one for one, so that no place moves) and the document is
 /// read again.
-enum UniqueKeys {
+enum DuplicateKeyScanner {
     /// The keys that were made unequal.
-    struct Doubled {
-        fileprivate var names: [Position: String] = [:]
+    struct DuplicateKeys {
+        fileprivate var names: [FilePosition: String] = [:]
 
         /// Whether a key that stands there is repeated further down in its mapping.
-        func isEarlier(at position: Position) -> Bool {
+        func isEarlier(at position: FilePosition) -> Bool {
             names[position] != nil
         }
 
         /// The keys of a mapping that are repeated in it, and where each stands first.
-        func firstPlaces(in mapping: Node.Mapping) -> [String: Position] {
+        func firstPositions(in mapping: Node.Mapping) -> [String: FilePosition] {
             guard !names.isEmpty else { return [:] }
-            var places: [String: Position] = [:]
+            var places: [String: FilePosition] = [:]
             for (key, _) in mapping {
-                guard let mark = Position(key.mark), let name = names[mark], places[name] == nil else { continue }
+                guard let mark = FilePosition(key.mark), let name = names[mark], places[name] == nil else { continue }
                 places[name] = mark
             }
             return places
@@ -30,8 +30,8 @@ enum UniqueKeys {
     /// Beyond this many a file is not worth reading on.
     private static let maximum = 100
 
-    static func compose(_ yaml: String) throws(ConfigTree.SyntaxMistake) -> (Node?, Doubled) {
-        var doubled = Doubled()
+    static func compose(_ yaml: String) throws(YAMLTree.YAMLSyntaxError) -> (Node?, DuplicateKeys) {
+        var doubled = DuplicateKeys()
         var text = yaml
         while true {
             let failure: YamlError
@@ -40,20 +40,21 @@ enum UniqueKeys {
             } catch let error as YamlError {
                 failure = error
             } catch {
-                throw ConfigTree.SyntaxMistake(
-                    position: nil, key: nil, mistake: Mistake("the file is no YAML", "check it with a YAML linter"))
+                throw YAMLTree.YAMLSyntaxError(
+                    position: nil, key: nil,
+                    valueError: ConfigValueError("the file is no YAML", "check it with a YAML linter"))
             }
             guard case .duplicatedKeysInMapping(let names, let context) = failure else {
-                throw ConfigTree.SyntaxMistake(failure)
+                throw YAMLTree.YAMLSyntaxError(failure)
             }
-            let position = Position(line: context.mark.line, column: context.mark.column)
+            let position = FilePosition(line: context.mark.line, column: context.mark.column)
             guard doubled.names.count < maximum, doubled.names[position] == nil,
                 let mask = Unicode.Scalar(0xe000 + UInt32(doubled.names.count)),
-                let (changed, name) = disguise(keyAt: position, named: names, as: mask, in: text)
+                let (changed, name) = renameDuplicate(keyAt: position, named: names, as: mask, in: text)
             else {
-                throw ConfigTree.SyntaxMistake(
+                throw YAMLTree.YAMLSyntaxError(
                     position: position, key: names.first,
-                    mistake: Mistake("stands twice in one mapping", "keep one of them"))
+                    valueError: ConfigValueError("stands twice in one mapping", "keep one of them"))
             }
             doubled.names[position] = name
             text = changed
@@ -61,8 +62,8 @@ enum UniqueKeys {
     }
 
     /// Replaces the first character of a key by one from the private use area that no other key got.
-    private static func disguise(
-        keyAt position: Position, named names: [String], as mask: Unicode.Scalar, in yaml: String
+    private static func renameDuplicate(
+        keyAt position: FilePosition, named names: [String], as mask: Unicode.Scalar, in yaml: String
     ) -> (String, String)? {
         var scalars = Array(yaml.unicodeScalars)
         guard var index = offset(of: position, in: scalars) else { return nil }
@@ -76,7 +77,7 @@ enum UniqueKeys {
         return (String(changed), name)
     }
 
-    private static func offset(of position: Position, in scalars: [Unicode.Scalar]) -> Int? {
+    private static func offset(of position: FilePosition, in scalars: [Unicode.Scalar]) -> Int? {
         var line = 1
         var start = 0
         for (index, scalar) in scalars.enumerated() where line < position.line {
@@ -94,17 +95,17 @@ enum UniqueKeys {
     }
 }
 
-extension ConfigTree.SyntaxMistake {
+extension YAMLTree.YAMLSyntaxError {
     /// What the parser says, without the snippet of the text that it adds: a secret may stand there.
     init(_ error: YamlError) {
-        let position: Position?
+        let position: FilePosition?
         let problem: String
         switch error {
         case .scanner(_, let text, let mark, _), .parser(_, let text, let mark, _), .composer(_, let text, let mark, _):
-            position = Position(mark)
+            position = FilePosition(mark)
             problem = text
         case .reader(let text, let offset, _, let yaml):
-            position = offset.map { Position(of: $0, in: yaml) }
+            position = offset.map { FilePosition(of: $0, in: yaml) }
             problem = text
         default:
             position = nil
@@ -112,11 +113,12 @@ extension ConfigTree.SyntaxMistake {
         }
         self.init(
             position: position, key: nil,
-            mistake: Mistake("the file is no YAML: \(problem)", "check indentation, colons and quotation marks"))
+            valueError: ConfigValueError(
+                "the file is no YAML: \(problem)", "check indentation, colons and quotation marks"))
     }
 }
 
-extension Position {
+extension FilePosition {
     /// The place of a character that is the given number of characters away from the beginning.
     fileprivate init(of offset: Int, in text: String) {
         let before = text.prefix(offset)

@@ -3,10 +3,11 @@ import CloakroomWire
 
 extension ValueFormat where Value == HostAndPort {
     /// An address to listen on: `0.0.0.0:8443`, `[::1]:9464`, `localhost:0`.
-    static let listening = ValueFormat("host and port") { text throws(Mistake) in
+    static let listening = ValueFormat("host and port") { text throws(ConfigValueError) in
         guard let address = HostAndPort(text), HostAndPort.isHost(address.host) else {
-            throw Mistake(
-                "\(Printable.quoted(text)) is not host:port", "write an address such as 0.0.0.0:8443 or [::1]:8443")
+            throw ConfigValueError(
+                "\(DiagnosticText.quoted(text)) is not host:port", "write an address such as 0.0.0.0:8443 or [::1]:8443"
+            )
         }
         return address
     }
@@ -24,14 +25,14 @@ extension HostAndPort {
     }
 }
 
-extension ValueFormat where Value == (text: String, range: AddressRange) {
+extension ValueFormat where Value == (text: String, range: CIDRBlock) {
     /// An address or a range in CIDR notation.
     static let addressRange = ValueFormat(
         "address or range in CIDR notation",
-        parse: { text throws(Mistake) in
-            guard let range = AddressRange(text) else {
-                throw Mistake(
-                    "\(Printable.quoted(text)) is not an address or range",
+        parse: { text throws(ConfigValueError) in
+            guard let range = CIDRBlock(text) else {
+                throw ConfigValueError(
+                    "\(DiagnosticText.quoted(text)) is not an address or range",
                     "write one such as 10.0.0.0/8, with no bits set behind the prefix")
             }
             return (text, range)

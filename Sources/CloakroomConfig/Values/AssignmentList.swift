@@ -1,22 +1,23 @@
 /// `name=value` pairs separated by commas, with values percent-encoded: how OpenTelemetry's variables write headers and
 /// resource attributes (the W3C's Baggage, without properties).
-enum AssignmentList {
+enum KeyValueList {
     /// Reads the pairs in their order. Empty items count for nothing.
     /// - Parameter areNamesEncoded: Whether names are percent-encoded too: those of resource attributes may be.
     /// - Throws: ``Mistake`` if an item is no pair or cannot be decoded; it repeats nothing of the text, which may hold a
     ///   secret.
-    static func parse(_ text: String, areNamesEncoded: Bool) throws(Mistake) -> [(name: String, value: String)] {
+    static func parse(_ text: String, areNamesEncoded: Bool) throws(ConfigValueError) -> [(name: String, value: String)]
+    {
         var pairs: [(name: String, value: String)] = []
         for (index, item) in text.split(separator: ",", omittingEmptySubsequences: false).enumerated() {
             guard !item.allSatisfy(\.isWhitespace) else { continue }
             guard let equals = item.firstIndex(of: "=") else {
-                throw Mistake("item \(index + 1) has no equals sign", "write name=value, name=value")
+                throw ConfigValueError("item \(index + 1) has no equals sign", "write name=value, name=value")
             }
             let name = trimmed(item[..<equals])
             guard let value = decoded(trimmed(item[item.index(after: equals)...])),
                 let plainName = areNamesEncoded ? decoded(name) : name
             else {
-                throw Mistake(
+                throw ConfigValueError(
                     "item \(index + 1) is not percent-encoded",
                     "write %25 for a percent sign, %2C for a comma and %20 for a blank, all in UTF-8")
             }

@@ -9,10 +9,10 @@ extension ValueFormat where Value == Duration {
     static func duration(_ range: ClosedRange<Duration>) -> Self {
         ValueFormat(
             "duration, \(rendered(range.lowerBound)) to \(rendered(range.upperBound))",
-            parse: { text throws(Mistake) in
+            parse: { text throws(ConfigValueError) in
                 let duration = Duration.milliseconds(try milliseconds(text))
                 guard range.contains(duration) else {
-                    throw Mistake(
+                    throw ConfigValueError(
                         "\(text) is out of range",
                         "write \(rendered(range.lowerBound)) to \(rendered(range.upperBound))")
                 }
@@ -32,9 +32,10 @@ extension ValueFormat where Value == Duration {
         return text
     }
 
-    private static func milliseconds(_ text: String) throws(Mistake) -> Int64 {
-        let malformed = Mistake(
-            "\(Printable.quoted(text)) is not a duration", "write a number with ms, s, m, h or d, such as 30s or 1h30m")
+    private static func milliseconds(_ text: String) throws(ConfigValueError) -> Int64 {
+        let malformed = ConfigValueError(
+            "\(DiagnosticText.quoted(text)) is not a duration",
+            "write a number with ms, s, m, h or d, such as 30s or 1h30m")
         var rest = text[...]
         var sum: Int64 = 0
         var largest = Int64.max
@@ -43,7 +44,7 @@ extension ValueFormat where Value == Duration {
             let unit = rest[digits.endIndex...].prefix { $0.isLetter }
             guard !digits.isEmpty else { throw malformed }
             if unit.isEmpty, digits.endIndex == text.endIndex, sum == 0 {
-                throw Mistake("\(text) has no unit", "write \(text)s, \(text)m or another of ms, s, m, h, d")
+                throw ConfigValueError("\(text) has no unit", "write \(text)s, \(text)m or another of ms, s, m, h, d")
             }
             guard let factor = units.first(where: { $0.name == unit })?.milliseconds, factor < largest else {
                 throw malformed

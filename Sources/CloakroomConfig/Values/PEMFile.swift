@@ -7,38 +7,39 @@ enum PEMFile {
 
     /// A format for the path of a PEM file; relative paths start in the given folder.
     /// - Parameter isRead: Whether the file is opened to see what it holds.
-    static func path(of content: Content, in folder: String, isRead: Bool) -> ValueFormat<String> {
+    static func path(of content: Content, in directory: String, isRead: Bool) -> ValueFormat<String> {
         ValueFormat(
             "path of a PEM file",
-            parse: { text throws(Mistake) in
+            parse: { text throws(ConfigValueError) in
                 // A key in the place of its file's path is not repeated.
                 guard !text.contains("-----BEGIN") else {
-                    throw Mistake("holds PEM itself", "name a file that holds it")
+                    throw ConfigValueError("holds PEM itself", "name a file that holds it")
                 }
-                let path = PathInConfig.resolve(try ValueFormat<String>.text.parse(text), in: folder)
+                let path = ConfigRelativePath.resolve(try ValueFormat<String>.text.parse(text), in: directory)
                 if isRead { try check(path, holds: content) }
                 return path
             }, render: { $0 })
     }
 
-    private static func check(_ path: String, holds content: Content) throws(Mistake) {
-        let text = String(decoding: try PathInConfig.contents(of: path), as: UTF8.self)
+    private static func check(_ path: String, holds content: Content) throws(ConfigValueError) {
+        let text = String(decoding: try ConfigRelativePath.contents(of: path), as: UTF8.self)
         let begins = text.split(whereSeparator: \.isNewline).filter { $0.hasPrefix("-----BEGIN ") }
         switch content {
         case .certificate:
             guard begins.contains(where: { $0.hasPrefix("-----BEGIN CERTIFICATE-----") }) else {
-                throw Mistake(
-                    "\(Printable.quoted(path)) holds no certificate",
+                throw ConfigValueError(
+                    "\(DiagnosticText.quoted(path)) holds no certificate",
                     "name a PEM file with \"-----BEGIN CERTIFICATE-----\"")
             }
         case .privateKey:
             guard begins.contains(where: { $0.hasSuffix("PRIVATE KEY-----") }) else {
-                throw Mistake(
-                    "\(Printable.quoted(path)) holds no private key",
+                throw ConfigValueError(
+                    "\(DiagnosticText.quoted(path)) holds no private key",
                     "name a PEM file with \"-----BEGIN PRIVATE KEY-----\"")
             }
             guard !begins.contains(where: { $0.contains("ENCRYPTED") }) else {
-                throw Mistake("the key in \(Printable.quoted(path)) is encrypted", "store it without a passphrase")
+                throw ConfigValueError(
+                    "the key in \(DiagnosticText.quoted(path)) is encrypted", "store it without a passphrase")
             }
         }
     }
@@ -47,6 +48,6 @@ enum PEMFile {
 extension ConfigScope {
     /// A format for the path of a PEM file, which is opened unless the check is offline.
     func pemFile(_ content: PEMFile.Content) -> ValueFormat<String> {
-        PEMFile.path(of: content, in: reading.folder, isRead: !reading.sources.isOffline)
+        PEMFile.path(of: content, in: reading.directory, isRead: !reading.sources.isOffline)
     }
 }

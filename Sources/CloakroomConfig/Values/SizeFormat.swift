@@ -1,5 +1,5 @@
 /// A number of bytes, which is written with or without a unit.
-enum SizeFormat {
+enum ByteSize {
     private static let units: [(name: String, bytes: Int)] = [
         ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1),
     ]
@@ -8,10 +8,10 @@ enum SizeFormat {
     static func size(_ range: ClosedRange<Int>) -> ValueFormat<Int> {
         ValueFormat(
             "size, \(rendered(range.lowerBound)) to \(rendered(range.upperBound))",
-            parse: { text throws(Mistake) in
+            parse: { text throws(ConfigValueError) in
                 let bytes = try bytes(text)
                 guard range.contains(bytes) else {
-                    throw Mistake(
+                    throw ConfigValueError(
                         "\(text) is out of range",
                         "write \(rendered(range.lowerBound)) to \(rendered(range.upperBound))")
                 }
@@ -27,11 +27,11 @@ enum SizeFormat {
         return String(bytes)
     }
 
-    private static func bytes(_ text: String) throws(Mistake) -> Int {
+    private static func bytes(_ text: String) throws(ConfigValueError) -> Int {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         let unit = text[digits.endIndex...].trimmingPrefix(while: { $0 == " " })
-        let malformed = Mistake(
-            "\(Printable.quoted(text)) is not a size", "write bytes, or a number with KiB, MiB, GiB or TiB")
+        let malformed = ConfigValueError(
+            "\(DiagnosticText.quoted(text)) is not a size", "write bytes, or a number with KiB, MiB, GiB or TiB")
         guard let number = Int(digits) else { throw malformed }
         if unit.isEmpty { return number }
         guard let factor = units.first(where: { $0.name == unit })?.bytes else { throw malformed }

@@ -4,10 +4,10 @@ extension ValueFormat where Value == String {
     /// Any text but none.
     static let text = ValueFormat(
         "text",
-        parse: { text throws(Mistake) in
-            guard !text.isEmpty else { throw Mistake("is empty", "write a value") }
-            guard Printable.escaped(text) == text else {
-                throw Mistake("holds control characters", "write plain text on one line")
+        parse: { text throws(ConfigValueError) in
+            guard !text.isEmpty else { throw ConfigValueError("is empty", "write a value") }
+            guard DiagnosticText.escaped(text) == text else {
+                throw ConfigValueError("holds control characters", "write plain text on one line")
             }
             return text
         }, render: { $0 })
@@ -15,12 +15,12 @@ extension ValueFormat where Value == String {
     /// The name of a route: letters, digits and `._-`, at most 64.
     static let name = ValueFormat(
         "name: letters, digits, dots, hyphens and underscores, at most 64",
-        parse: { text throws(Mistake) in
+        parse: { text throws(ConfigValueError) in
             guard let first = text.utf8.first, first.isLetterOrDigit, text.utf8.count <= 64,
                 text.utf8.allSatisfy({ $0.isLetterOrDigit || "._-".utf8.contains($0) })
             else {
-                throw Mistake(
-                    "\(Printable.quoted(text)) is not a name",
+                throw ConfigValueError(
+                    "\(DiagnosticText.quoted(text)) is not a name",
                     "write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first")
             }
             return text
@@ -29,19 +29,19 @@ extension ValueFormat where Value == String {
     /// A method, upper case.
     static let method = ValueFormat(
         "method, upper case",
-        parse: { text throws(Mistake) in
+        parse: { text throws(ConfigValueError) in
             guard !text.isEmpty, text.utf8.allSatisfy(\.isTokenCharacter) else {
-                throw Mistake("\(Printable.quoted(text)) is not a method", "write one such as GET")
+                throw ConfigValueError("\(DiagnosticText.quoted(text)) is not a method", "write one such as GET")
             }
             guard text != "*" else {
-                throw Mistake(
+                throw ConfigValueError(
                     "* does not stand for all methods", "list them, such as [GET, POST, PUT, PATCH, DELETE, OPTIONS]")
             }
             guard text == text.uppercased() else {
-                throw Mistake("\(Printable.quoted(text)) is not upper case", "write \(text.uppercased())")
+                throw ConfigValueError("\(DiagnosticText.quoted(text)) is not upper case", "write \(text.uppercased())")
             }
             guard text != "CONNECT", text != "TRACE" else {
-                throw Mistake("\(text) is never served", "leave it out")
+                throw ConfigValueError("\(text) is never served", "leave it out")
             }
             return text
         }, render: { $0 })
@@ -49,10 +49,11 @@ extension ValueFormat where Value == String {
     /// The name of a field or a cookie (RFC 9110 §5.6.2).
     static let token = ValueFormat(
         "token",
-        parse: { text throws(Mistake) in
+        parse: { text throws(ConfigValueError) in
             guard !text.isEmpty, text.utf8.allSatisfy(\.isTokenCharacter) else {
-                throw Mistake(
-                    "\(Printable.quoted(text)) is not a token", "write letters, digits and hyphens, without spaces")
+                throw ConfigValueError(
+                    "\(DiagnosticText.quoted(text)) is not a token", "write letters, digits and hyphens, without spaces"
+                )
             }
             return text
         }, render: { $0 })
@@ -60,13 +61,13 @@ extension ValueFormat where Value == String {
     /// A request field that is removed unless a route lists it.
     static let claimField = ValueFormat(
         "name of a request field that is removed otherwise",
-        parse: { text throws(Mistake) in
+        parse: { text throws(ConfigValueError) in
             let name = try ValueFormat<String>.token.parse(text)
             guard name.lowercased() != "x-client-cert-subject" else {
-                throw Mistake("\(name) is set by the gateway", "leave it out")
+                throw ConfigValueError("\(name) is set by the gateway", "leave it out")
             }
             guard ClaimFields.contains(name) else {
-                throw Mistake(
+                throw ConfigValueError(
                     "\(name) is not one of the fields that a route can let through",
                     "leave it out, or write one such as X-HTTP-Method-Override")
             }
@@ -76,11 +77,12 @@ extension ValueFormat where Value == String {
     /// The path of a call to an upstream, without a query.
     static let path = ValueFormat(
         "path without a query",
-        parse: { text throws(Mistake) in
+        parse: { text throws(ConfigValueError) in
             for segment in try ValueFormat<PathPattern>.pattern.parse(text).segments {
                 if case .literal = segment { continue }
-                throw Mistake(
-                    "\(Printable.quoted(text)) holds a parameter or a wildcard", "write a plain path such as /auth")
+                throw ConfigValueError(
+                    "\(DiagnosticText.quoted(text)) holds a parameter or a wildcard", "write a plain path such as /auth"
+                )
             }
             return text
         }, render: { $0 })
@@ -88,11 +90,12 @@ extension ValueFormat where Value == String {
     /// Where something stands in a JSON document: member names joined by dots.
     static let members = ValueFormat(
         "member names joined by dots",
-        parse: { text throws(Mistake) in
+        parse: { text throws(ConfigValueError) in
             let names = text.split(separator: ".", omittingEmptySubsequences: false)
-            guard names.allSatisfy({ !$0.isEmpty }), Printable.escaped(text) == text else {
-                throw Mistake(
-                    "\(Printable.quoted(text)) is not a path of member names", "write one such as data.accessToken")
+            guard names.allSatisfy({ !$0.isEmpty }), DiagnosticText.escaped(text) == text else {
+                throw ConfigValueError(
+                    "\(DiagnosticText.quoted(text)) is not a path of member names", "write one such as data.accessToken"
+                )
             }
             return text
         }, render: { $0 })
@@ -100,18 +103,18 @@ extension ValueFormat where Value == String {
 
 extension ValueFormat where Value == PathPattern {
     /// The paths that a route serves.
-    static let pattern = ValueFormat("path pattern") { text throws(Mistake) in
+    static let pattern = ValueFormat("path pattern") { text throws(ConfigValueError) in
         do throws(PathPatternError) {
             return try PathPattern(text)
         } catch {
-            throw Mistake(pattern: error)
+            throw ConfigValueError(pattern: error)
         }
     }
 }
 
-extension Mistake {
+extension ConfigValueError {
     /// The pattern's own words, which bring their suggestion along.
     init(pattern error: PathPatternError) {
-        self.init(Printable.escaped(error.description), "")
+        self.init(DiagnosticText.escaped(error.description), "")
     }
 }

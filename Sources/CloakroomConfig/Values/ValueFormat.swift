@@ -2,12 +2,12 @@
 struct ValueFormat<Value>: Sendable {
     /// What is expected, in words that stand in the reference: `whole number, 1 to 100`.
     let expectation: String
-    let parse: @Sendable (String) throws(Mistake) -> Value
+    let parse: @Sendable (String) throws(ConfigValueError) -> Value
     let render: @Sendable (Value) -> String
 
     init(
         _ expectation: String,
-        parse: @escaping @Sendable (String) throws(Mistake) -> Value,
+        parse: @escaping @Sendable (String) throws(ConfigValueError) -> Value,
         render: @escaping @Sendable (Value) -> String = { String(describing: $0) }
     ) {
         self.expectation = expectation
@@ -19,14 +19,14 @@ struct ValueFormat<Value>: Sendable {
 extension ValueFormat where Value == Int {
     /// A whole number in decimal digits.
     static func integer(_ range: ClosedRange<Int>) -> Self {
-        ValueFormat("whole number, \(range.lowerBound) to \(range.upperBound)") { text throws(Mistake) in
+        ValueFormat("whole number, \(range.lowerBound) to \(range.upperBound)") { text throws(ConfigValueError) in
             guard isNumber(text), let number = Int(text) else {
-                throw Mistake(
-                    "\(Printable.quoted(text)) is not a whole number",
+                throw ConfigValueError(
+                    "\(DiagnosticText.quoted(text)) is not a whole number",
                     "write a number from \(range.lowerBound) to \(range.upperBound)")
             }
             guard range.contains(number) else {
-                throw Mistake("\(number) is out of range", "write \(range.lowerBound) to \(range.upperBound)")
+                throw ConfigValueError("\(number) is out of range", "write \(range.lowerBound) to \(range.upperBound)")
             }
             return number
         }
@@ -41,13 +41,14 @@ extension ValueFormat where Value == Int {
 extension ValueFormat where Value == Double {
     /// A decimal fraction.
     static func fraction(_ range: ClosedRange<Double>) -> Self {
-        ValueFormat("decimal number, \(range.lowerBound) to \(range.upperBound)") { text throws(Mistake) in
+        ValueFormat("decimal number, \(range.lowerBound) to \(range.upperBound)") { text throws(ConfigValueError) in
             let isDecimal = text.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2e || $0 == 0x2d }
             guard isDecimal, let number = Double(text) else {
-                throw Mistake("\(Printable.quoted(text)) is not a decimal number", "write a number such as 0.25")
+                throw ConfigValueError(
+                    "\(DiagnosticText.quoted(text)) is not a decimal number", "write a number such as 0.25")
             }
             guard range.contains(number) else {
-                throw Mistake("\(text) is out of range", "write \(range.lowerBound) to \(range.upperBound)")
+                throw ConfigValueError("\(text) is out of range", "write \(range.lowerBound) to \(range.upperBound)")
             }
             return number
         }
@@ -56,11 +57,12 @@ extension ValueFormat where Value == Double {
 
 extension ValueFormat where Value == Bool {
     /// `true` or `false`.
-    static let flag = ValueFormat("`true` or `false`") { text throws(Mistake) in
+    static let flag = ValueFormat("`true` or `false`") { text throws(ConfigValueError) in
         switch text {
         case "true", "True", "TRUE": return true
         case "false", "False", "FALSE": return false
-        default: throw Mistake("\(Printable.quoted(text)) is neither true nor false", "write true or false")
+        default:
+            throw ConfigValueError("\(DiagnosticText.quoted(text)) is neither true nor false", "write true or false")
         }
     }
 }
@@ -71,10 +73,10 @@ extension ValueFormat where Value: RawRepresentable<String> & CaseIterable & Sen
         let choices = Array(Value.allCases)
         return ValueFormat(
             choices.map { "`\($0.rawValue)`" }.joined(separator: ", "),
-            parse: { text throws(Mistake) in
+            parse: { text throws(ConfigValueError) in
                 guard let value = choices.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {
-                    throw Mistake(
-                        "\(Printable.quoted(text)) is not one of the choices",
+                    throw ConfigValueError(
+                        "\(DiagnosticText.quoted(text)) is not one of the choices",
                         "write " + choices.map(\.rawValue).joined(separator: " or "))
                 }
                 return value

@@ -9,17 +9,17 @@ import NIOCore
 /// Immutable; a class for the same reason as ``RequestHeaderPolicy``.
 public final class CORSPolicy: Sendable {
     /// What the origin of a request is to the policy.
-    public enum Standing: Sendable, Equatable {
+    public enum OriginMatch: Sendable, Equatable {
         /// Nothing is said: CORS is off, or the request was not looked at.
-        case silent
+        case notEvaluated
         /// There is none, or it is not on the list.
-        case stranger
+        case notAllowed
         /// It is the one with this index.
-        case listed(Int)
+        case allowed(Int)
     }
 
     /// Whether there are other origins at all.
-    public let isOn: Bool
+    public let isEnabled: Bool
     private let origins: [WebOrigin]
     /// For each origin, the lines that go with every answer to it.
     private let lines: [[UInt8]]
@@ -28,7 +28,7 @@ public final class CORSPolicy: Sendable {
     private let notAllowed: FieldNameSet
 
     /// As many names of fields are allowed at once; a page that asks for more is not asking for itself.
-    static let mostNames = 64
+    static let maxRequestedHeaders = 64
     /// What all answers depend on, so that no cache gives one origin's to another.
     private static let varyLine = Array("Vary: Origin\r\n".utf8)
     private static let preflightVaryLine =
@@ -36,15 +36,15 @@ public final class CORSPolicy: Sendable {
 
     /// Makes the policy. Origins that are none are left out.
     /// - Parameter injectable: The names of all fields that any route may inject: no page is told that it may send them.
-    public init(_ plan: CrossSitePlan, injectable: [String]) {
-        let origins = plan.corsOrigins.compactMap { WebOrigin($0) }
+    public init(_ configuration: CrossSiteConfiguration, injectable: [String]) {
+        let origins = configuration.corsOrigins.compactMap { WebOrigin($0) }
         self.origins = origins
-        isOn = !origins.isEmpty
+        isEnabled = !origins.isEmpty
         let permits = origins.map {
             "Access-Control-Allow-Origin: \($0)\r\nAccess-Control-Allow-Credentials: true\r\n"
         }
         lines = permits.map { Array($0.utf8) + Self.varyLine }
-        let maxAge = max(0, plan.corsMaxAge.components.seconds)
+        let maxAge = max(0, configuration.corsMaxAge.components.seconds)
         preflightLines = permits.map {
             Array("\($0)Access-Control-Max-Age: \(maxAge)\r\n".utf8) + Self.preflightVaryLine
         }
@@ -53,31 +53,35 @@ public final class CORSPolicy: Sendable {
     }
 
     /// What the origin of a request is.
-    public func standing(of head: borrowing RequestHead, marks: RequestHeaderPolicy.Marks) -> Standing {
-        guard isOn else { return .silent }
+    public func matchOrigin(of head: borrowing RequestHead, summary: RequestHeaderPolicy.RequestHeaderSummary)
+        -> OriginMatch
+    {
+        guard isEnabled else { return .notEvaluated }
         let bytes = head.bytes.readableBytesUInt8Span
-        guard case .value(let range) = marks.origin, let parts = OriginParts(bytes, range),
+        guard case .value(let range) = summary.origin, let parts = OriginView(bytes, range),
             let index = origins.firstIndex(where: { $0.matches(parts, bytes) })
-        else { return .stranger }
-        return .listed(index)
+        else { return .notAllowed }
+        return .allowed(index)
     }
 
     /// The lines that go with every answer; `nil` for none.
-    public func answerLines(_ standing: Standing) -> [UInt8]? {
+    public func responseFieldLines(_ standing: OriginMatch) -> [UInt8]? {
         switch standing {
-        case .silent: nil
-        case .stranger: Self.varyLine
-        case .listed(let index): lines[index]
+        case .notEvaluated: nil
+        case .notAllowed: Self.varyLine
+        case .allowed(let index): lines[index]
         }
     }
 
     /// Whether a request with the method `OPTIONS` is a browser's question whether a page may ask: a preflight.
     /// - Returns: Where the method that the page would use stands; `nil` for any other request.
-    public func preflight(_ head: borrowing RequestHead, marks: RequestHeaderPolicy.Marks) -> ByteRange? {
-        guard isOn, marks.origin != .absent else { return nil }
+    public func preflight(_ head: borrowing RequestHead, summary: RequestHeaderPolicy.RequestHeaderSummary)
+        -> ByteRange?
+    {
+        guard isEnabled, summary.origin != .absent else { return nil }
         let bytes = head.bytes.readableBytesUInt8Span
         for index in head.fields.indices
-        where Ascii.equals(bytes, head.fields[index].nameRange, "access-control-request-method") {
+        where ASCII.equals(bytes, head.fields[index].nameRange, "access-control-request-method") {
             return head.fields[index].valueRange
         }
         return nil
@@ -86,30 +90,30 @@ public final class CORSPolicy: Sendable {
     /// The lines of the answer to a preflight. A stranger is told nothing, which is a refusal to its browser.
     /// - Parameter methods: Those of the path, as a list.
     public func preflightLines(
-        _ standing: Standing, _ head: borrowing RequestHead, methods: String
+        _ standing: OriginMatch, _ head: borrowing RequestHead, methods: String
     ) -> [UInt8] {
-        guard case .listed(let index) = standing else { return Self.preflightVaryLine }
-        var answer = preflightLines[index]
-        answer += Array("Access-Control-Allow-Methods: \(methods)\r\n".utf8)
-        appendNames(of: head, to: &answer)
-        return answer
+        guard case .allowed(let index) = standing else { return Self.preflightVaryLine }
+        var response = preflightLines[index]
+        response += Array("Access-Control-Allow-Methods: \(methods)\r\n".utf8)
+        appendNames(of: head, to: &response)
+        return response
     }
 
     /// Allows the names of fields that the page asks for, as far as they are names.
-    private func appendNames(of head: borrowing RequestHead, to answer: inout [UInt8]) {
+    private func appendNames(of head: borrowing RequestHead, to response: inout [UInt8]) {
         let bytes = head.bytes.readableBytesUInt8Span
         var count = 0
         for index in head.fields.indices
-        where Ascii.equals(bytes, head.fields[index].nameRange, "access-control-request-headers") {
-            var names = ListTokens(head.fields[index].valueRange)
-            while let name = names.next(bytes), count < Self.mostNames {
+        where ASCII.equals(bytes, head.fields[index].nameRange, "access-control-request-headers") {
+            var names = ListTokenIterator(head.fields[index].valueRange)
+            while let name = names.next(bytes), count < Self.maxRequestedHeaders {
                 guard isToken(bytes, name), !notAllowed.contains(bytes, name) else { continue }
-                answer += Array((count == 0 ? "Access-Control-Allow-Headers: " : ", ").utf8)
-                for offset in name.start..<name.end { answer.append(bytes[offset]) }
+                response += Array((count == 0 ? "Access-Control-Allow-Headers: " : ", ").utf8)
+                for offset in name.start..<name.end { response.append(bytes[offset]) }
                 count += 1
             }
         }
-        if count > 0 { answer += [0x0d, 0x0a] }
+        if count > 0 { response += [0x0d, 0x0a] }
     }
 
     /// RFC 9110 §5.6.2, but for `*`: that would be a wildcard.

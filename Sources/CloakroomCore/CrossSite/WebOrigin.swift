@@ -15,7 +15,7 @@ public struct WebOrigin: Sendable, Hashable, CustomStringConvertible {
     /// - Returns: `nil` for anything else, `null` included.
     public init?(_ text: String) {
         let bytes = Array(text.utf8)
-        guard let parts = OriginParts(bytes.span, ByteRange(start: 0, count: bytes.count)) else { return nil }
+        guard let parts = OriginView(bytes.span, ByteRange(start: 0, count: bytes.count)) else { return nil }
         isSecure = parts.isSecure
         hostBytes = parts.host.lowerCased(bytes.span)
         host = String(decoding: hostBytes, as: UTF8.self)
@@ -25,16 +25,16 @@ public struct WebOrigin: Sendable, Hashable, CustomStringConvertible {
     /// As browsers write it, without the scheme's own port.
     public var description: String {
         let start = (isSecure ? "https://" : "http://") + host
-        return port == OriginParts.port(isSecure: isSecure) ? start : "\(start):\(port)"
+        return port == OriginView.port(isSecure: isSecure) ? start : "\(start):\(port)"
     }
 
-    func matches(_ parts: OriginParts, _ bytes: Span<UInt8>) -> Bool {
-        parts.isSecure == isSecure && parts.port == port && Ascii.equals(bytes, parts.host, hostBytes)
+    func matches(_ parts: OriginView, _ bytes: Span<UInt8>) -> Bool {
+        parts.isSecure == isSecure && parts.port == port && ASCII.equals(bytes, parts.host, hostBytes)
     }
 }
 
 /// An origin whose host still stands in a message.
-struct OriginParts {
+struct OriginView {
     var isSecure: Bool
     var host: ByteRange
     var port: Int
@@ -42,8 +42,8 @@ struct OriginParts {
     /// Reads the value of `Origin`.
     /// - Returns: `nil` if it is no origin of a page that was served over HTTP.
     init?(_ bytes: Span<UInt8>, _ range: ByteRange) {
-        let isSecure = Ascii.hasPrefix(bytes, range, "https://")
-        guard isSecure || Ascii.hasPrefix(bytes, range, "http://") else { return nil }
+        let isSecure = ASCII.hasPrefix(bytes, range, "https://")
+        guard isSecure || ASCII.hasPrefix(bytes, range, "http://") else { return nil }
         let scheme = isSecure ? 8 : 7
         self.init(
             isSecure: isSecure, authority: ByteRange(start: range.start + scheme, count: range.count - scheme), bytes)
@@ -71,8 +71,8 @@ struct OriginParts {
 
     static func port(isSecure: Bool) -> Int { isSecure ? 443 : 80 }
 
-    static func isSame(_ left: OriginParts, _ right: OriginParts, _ bytes: Span<UInt8>) -> Bool {
-        left.isSecure == right.isSecure && left.port == right.port && Ascii.equals(bytes, left.host, right.host)
+    static func isSame(_ left: OriginView, _ right: OriginView, _ bytes: Span<UInt8>) -> Bool {
+        left.isSecure == right.isSecure && left.port == right.port && ASCII.equals(bytes, left.host, right.host)
     }
 }
 
@@ -82,6 +82,6 @@ private func isDigit(_ byte: UInt8) -> Bool {
 
 extension ByteRange {
     fileprivate func lowerCased(_ bytes: Span<UInt8>) -> [UInt8] {
-        (start..<end).map { Ascii.lower(bytes[$0]) }
+        (start..<end).map { ASCII.lower(bytes[$0]) }
     }
 }

@@ -5,9 +5,9 @@ public enum AuthDecision: Sendable, Equatable {
     /// Answer 401; the upstream sees nothing of it.
     case unauthorized(UnauthorizedReason)
     /// Send it to the upstream, and have the session's tokens renewed meanwhile: they are good for a while yet.
-    case forwardAndRenew(UpstreamPermit, Session)
+    case forwardAndRefresh(UpstreamPermit, Session)
     /// The session's tokens have ended: have them renewed, then decide again.
-    case renew(Session)
+    case refresh(Session)
     /// The session holds tokens of another source than the route's upstream: have it ended, then decide again without
     /// one. Nothing of it is sent anywhere.
     case endSession(Session)
@@ -33,21 +33,21 @@ public enum AuthDecision: Sendable, Equatable {
             return .forward(UpstreamPermit(route: routeIndex, inject: route.inject))
         }
         switch lookup() {
-        case .live(let session):
+        case .active(let session):
             guard let permit = UpstreamPermit(route: routeIndex, of: route, session: session) else {
                 return .endSession(session)
             }
             // Only who sends the access token needs a good one.
             guard route.inject.contains(.bearer) else { return .forward(permit) }
-            return switch session.renewal.need(at: now) {
+            return switch session.update.urgency(at: now) {
             case .none: .forward(permit)
-            case .soon: .forwardAndRenew(permit, session)
-            case .now: .renew(session)
+            case .background: .forwardAndRefresh(permit, session)
+            case .required: .refresh(session)
             }
-        case .none(let reason):
+        case .missing(let reason):
             guard !route.requiresAuthorization else { return .unauthorized(reason) }
             return .forward(UpstreamPermit(route: routeIndex, inject: route.inject))
-        case .unknown:
+        case .notCached:
             return .loadSession
         }
     }
@@ -58,7 +58,7 @@ extension AuthDecision {
     /// otherwise an upstream whose tokens end at once would keep it for ever.
     /// - Returns: `nil` if the session's tokens come from another source than the route's upstream.
     public static func permit(
-        _ route: RouteAccess, at routeIndex: Int, renewed session: Session
+        _ route: RouteAccess, at routeIndex: Int, refreshed session: Session
     ) -> UpstreamPermit? {
         UpstreamPermit(route: routeIndex, of: route, session: session)
     }
@@ -93,7 +93,7 @@ extension Route {
     }
 
     /// The same in a plan whose sessions come from a source.
-    /// - Parameter source: ``GatewayPlan/sessionSource``. Configuration lets only routes to that upstream use sessions.
+    /// - Parameter source: ``GatewayConfiguration/sessionSource``. Configuration lets only routes to that upstream use sessions.
     public func access(source: SessionSource?) -> RouteAccess {
         RouteAccess(
             requiresAuthorization: requiresAuthorization, inject: inject, source: source ?? .unknown)
@@ -160,9 +160,9 @@ extension AuthDecision {
         switch (left, right) {
         case (.forward(let one), .forward(let other)): one == other
         case (.unauthorized(let one), .unauthorized(let other)): one == other
-        case (.forwardAndRenew(let one, let session), .forwardAndRenew(let other, let another)):
+        case (.forwardAndRefresh(let one, let session), .forwardAndRefresh(let other, let another)):
             one == other && session === another
-        case (.renew(let one), .renew(let other)): one === other
+        case (.refresh(let one), .refresh(let other)): one === other
         case (.endSession(let one), .endSession(let other)): one === other
         case (.loadSession, .loadSession): true
         default: false

@@ -12,17 +12,17 @@ public enum ClientAddress {
     ///   - peer: The address at the other end of the connection, which is one of the trusted.
     ///   - trusted: Whose word counts.
     /// - Returns: An IP address without port or brackets; `peer` if the field tells none.
-    public static func find(_ head: borrowing RequestHead, peer: String, trusted: [AddressRange]) -> String {
+    public static func resolve(_ head: borrowing RequestHead, peer: String, trusted: [CIDRBlock]) -> String {
         var address = peer
         let bytes = head.bytes.readableBytesUInt8Span
         var members: [ByteRange] = []
         for field in head.fields where field.name == .xForwardedFor {
-            var list = ListTokens(field.valueRange)
+            var list = ListTokenIterator(field.valueRange)
             while let member = list.next(bytes) { members.append(member) }
         }
         for member in members.reversed() {
             let text = (member.start..<member.end).map { bytes[$0] }
-            guard let next = bare(String(decoding: text, as: UTF8.self)) else { return address }
+            guard let next = strippingPort(String(decoding: text, as: UTF8.self)) else { return address }
             address = next
             guard trusted.contains(where: { $0.contains(next) }) else { return address }
         }
@@ -30,7 +30,7 @@ public enum ClientAddress {
     }
 
     /// An address without the port and the brackets that some proxies write with it.
-    private static func bare(_ text: String) -> String? {
+    private static func strippingPort(_ text: String) -> String? {
         if IPAddress.bytes(of: text) != nil { return text }
         if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
             let inner = String(text[text.index(after: text.startIndex)..<end])

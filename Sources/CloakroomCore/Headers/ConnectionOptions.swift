@@ -28,7 +28,7 @@ public struct ConnectionOptions: Sendable, Equatable {
         var options = ConnectionOptions()
         let bytes = head.bytes.readableBytesUInt8Span
         for field in head.fields where field.name == .connection {
-            HopByHop.read(field.valueRange, bytes, into: &options)
+            HopByHopFields.read(field.valueRange, bytes, into: &options)
         }
         return options
     }

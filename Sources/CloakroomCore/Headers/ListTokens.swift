@@ -1,7 +1,7 @@
 import CloakroomWire
 
 /// Goes through the members of a comma-separated list (RFC 9110 §5.6.1).
-struct ListTokens {
+struct ListTokenIterator {
     private var index: Int
     private let end: Int
 
@@ -22,7 +22,7 @@ struct ListTokens {
 }
 
 /// Compares names and tokens, whose case means nothing (RFC 9110 §5.1).
-enum Ascii {
+enum ASCII {
     /// - Parameter text: In lower case.
     static func equals(_ bytes: Span<UInt8>, _ range: ByteRange, _ text: StaticString) -> Bool {
         guard range.count == text.utf8CodeUnitCount else { return false }
@@ -40,7 +40,7 @@ enum Ascii {
     }
 
     /// The same for what has its case.
-    static func isExactly(_ bytes: Span<UInt8>, _ range: ByteRange, _ text: StaticString) -> Bool {
+    static func equalsCaseSensitive(_ bytes: Span<UInt8>, _ range: ByteRange, _ text: StaticString) -> Bool {
         guard range.count == text.utf8CodeUnitCount else { return false }
         return text.withUTF8Buffer { expected in
             for offset in 0..<range.count where bytes[range.start + offset] != expected[offset] { return false }

@@ -15,7 +15,7 @@ public enum MaxForwards: Sendable, Equatable {
         var result = MaxForwards.absent
         let bytes = head.bytes.readableBytesUInt8Span
         for field in head.fields where field.name == .maxForwards {
-            result.see(field.valueRange, bytes)
+            result.add(field.valueRange, bytes)
         }
         return result
     }
@@ -23,7 +23,7 @@ public enum MaxForwards: Sendable, Equatable {
     private static let largest = 256
 
     /// Takes one more field into account.
-    mutating func see(_ range: ByteRange, _ bytes: Span<UInt8>) {
+    mutating func add(_ range: ByteRange, _ bytes: Span<UInt8>) {
         guard self == .absent, !range.isEmpty else {
             self = .malformed
             return

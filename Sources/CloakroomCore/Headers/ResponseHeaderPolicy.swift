@@ -14,7 +14,7 @@ public final class ResponseHeaderPolicy: Sendable {
     private static let clearSiteData: StaticString = "clear-site-data"
 
     /// What marking a response's fields told about it.
-    public struct Marks: Sendable, Equatable {
+    public struct ResponseHeaderSummary: Sendable, Equatable {
         /// What `Connection` says.
         public var connection = ConnectionOptions()
         /// Whether there is a `Date`; otherwise one is added (RFC 9110 §6.6.1).
@@ -44,74 +44,74 @@ public final class ResponseHeaderPolicy: Sendable {
     ///   - injectable: The names of all fields that any route may inject, besides `Authorization`.
     ///   - answersCORS: Whether the gateway says itself which other origins may read answers: two such fields would be none
     ///     to a browser.
-    public init(injectable: [String] = [], cookie: SessionCookie, answersCORS: Bool = false) {
+    public init(injectable: [String] = [], cookie: SessionCookie, handlesCORS: Bool = false) {
         self.cookie = cookie
         injected = FieldNameSet(injectable + ["Authorization"])
-        self.dropsAccessControl = answersCORS
+        self.dropsAccessControl = handlesCORS
     }
 
     /// Marks the fields that end here: hop-by-hop ones, any attempt to set or clear our cookie, and what the gateway
     /// injected into the request. A reason phrase that holds an injected secret becomes empty.
     /// - Parameter secrets: What was injected.
-    public func mark(_ head: inout ResponseHead, without secrets: InjectedSecrets = .none) -> Marks {
+    public func apply(_ head: inout ResponseHead, without secrets: InjectedSecrets = .none) -> ResponseHeaderSummary {
         let buffer = head.bytes
         let bytes = buffer.readableBytesUInt8Span
-        var marks = Marks()
-        let hop = HopByHop.mark(&head.fields, bytes, minorVersion: head.minorVersion)
-        marks.connection = hop.connection
-        marks.isUpgradeToWebSocket = hop.upgradesToWebSocket
+        var summary = ResponseHeaderSummary()
+        let hop = HopByHopFields.apply(&head.fields, bytes, minorVersion: head.minorVersion)
+        summary.connection = hop.connection
+        summary.isUpgradeToWebSocket = hop.upgradesToWebSocket
         if head.reason.count >= secrets.shortest, secrets.areIn(bytes, head.reason) {
             head.reason = ByteRange(start: head.reason.start, count: 0)
-            marks.removed.injectedValues += 1
+            summary.removed.injectedValues += 1
         }
-        for index in head.fields.indices where !head.fields[index].isDropped {
+        for index in head.fields.indices where !head.fields[index].isStripped {
             let field = head.fields[index]
             if Int(field.valueCount) >= secrets.shortest, secrets.areIn(bytes, field.valueRange) {
-                head.fields[index].isDropped = true
-                marks.removed.injectedValues += 1
+                head.fields[index].isStripped = true
+                summary.removed.injectedValues += 1
                 continue
             }
             switch field.name {
-            case .date: marks.hasDate = true
-            case .cacheControl: marks.hasCacheControl = true
+            case .date: summary.hasDate = true
+            case .cacheControl: summary.hasCacheControl = true
             case .vary:
-                marks.hasVary = true
-                if namesCookie(field.valueRange, bytes) { marks.variesByCookie = true }
+                summary.hasVary = true
+                if namesCookie(field.valueRange, bytes) { summary.variesByCookie = true }
             case .contentLength:
                 // Not with answers that never have a body (RFC 9110 §8.6).
                 let isAllowed = head.status >= 200 && head.status != 204
-                head.fields[index].isDropped = !isAllowed
-                marks.hasContentLength = isAllowed
+                head.fields[index].isStripped = !isAllowed
+                summary.hasContentLength = isAllowed
             case .contentType:
-                if isEventStream(field.valueRange, bytes) { marks.isEventStream = true }
+                if isEventStream(field.valueRange, bytes) { summary.isEventStream = true }
             case .setCookie:
-                if cookie.isSet(by: bytes.extracting(field.valueRange.start..<field.valueRange.end)) {
-                    head.fields[index].isDropped = true
+                if cookie.setsSessionCookie(by: bytes.extracting(field.valueRange.start..<field.valueRange.end)) {
+                    head.fields[index].isStripped = true
                 }
             case .authorization, .other:
-                if endsHere(field, bytes, &marks.removed) { head.fields[index].isDropped = true }
+                if endsHere(field, bytes, &summary.removed) { head.fields[index].isStripped = true }
             default: continue
             }
         }
-        return marks
+        return summary
     }
 
     /// Whether a field without a case of its own is not for the client.
     private func endsHere(
-        _ field: FieldIndex, _ bytes: Span<UInt8>, _ removed: inout RemovedResponseFields
+        _ field: FieldSlice, _ bytes: Span<UInt8>, _ removed: inout RemovedResponseFields
     ) -> Bool {
         let name = field.nameRange
         if injected.contains(bytes, name) {
             removed.injectedNames += 1
             return true
         }
-        if dropsAccessControl, Ascii.hasPrefix(bytes, name, "access-control-") { return true }
+        if dropsAccessControl, ASCII.hasPrefix(bytes, name, "access-control-") { return true }
         switch name.count {
         case Self.allowCredentials.utf8CodeUnitCount:
             // Leave to read what the cookie opened is for the gateway alone to give.
-            return Ascii.equals(bytes, name, Self.allowCredentials)
+            return ASCII.equals(bytes, name, Self.allowCredentials)
         case Self.clearSiteData.utf8CodeUnitCount:
-            guard Ascii.equals(bytes, name, Self.clearSiteData), clearsCookies(field.valueRange, bytes) else {
+            guard ASCII.equals(bytes, name, Self.clearSiteData), clearsCookies(field.valueRange, bytes) else {
                 return false
             }
             removed.siteData += 1
@@ -125,16 +125,16 @@ public final class ResponseHeaderPolicy: Sendable {
         for index in value.start..<value.end {
             if bytes[index] == UInt8(ascii: "*") { return true }
             let rest = ByteRange(start: index, count: value.end - index)
-            if Ascii.hasPrefix(bytes, rest, "cookies") { return true }
+            if ASCII.hasPrefix(bytes, rest, "cookies") { return true }
         }
         return false
     }
 
     /// Whether `Vary` names `Cookie` or `*` (RFC 9110 §12.5.5).
     private func namesCookie(_ value: ByteRange, _ bytes: Span<UInt8>) -> Bool {
-        var names = ListTokens(value)
+        var names = ListTokenIterator(value)
         while let name = names.next(bytes) {
-            if Ascii.equals(bytes, name, "cookie") || Ascii.equals(bytes, name, "*") { return true }
+            if ASCII.equals(bytes, name, "cookie") || ASCII.equals(bytes, name, "*") { return true }
         }
         return false
     }
@@ -144,6 +144,6 @@ public final class ResponseHeaderPolicy: Sendable {
         var end = value.start
         while end < value.end, bytes[end] != UInt8(ascii: ";") { end += 1 }
         while end > value.start, bytes[end - 1] == 0x20 || bytes[end - 1] == 0x09 { end -= 1 }
-        return Ascii.equals(bytes, ByteRange(start: value.start, count: end - value.start), "text/event-stream")
+        return ASCII.equals(bytes, ByteRange(start: value.start, count: end - value.start), "text/event-stream")
     }
 }

@@ -2,7 +2,7 @@ public import CloakroomWire
 public import NIOCore
 
 /// The trace context fields of a request whose peer is trusted (W3C Trace Context §3.2, §3.3).
-public struct TraceFields: Sendable, Equatable {
+public struct TraceContextFields: Sendable, Equatable {
     /// Where the one `traceparent` stands; `nil` if there is none, or if there are several: then all are ignored, and
     /// `tracestate` with them.
     public private(set) var parent: ByteRange?
@@ -13,8 +13,8 @@ public struct TraceFields: Sendable, Equatable {
     public init() {}
 
     /// Reads the fields. Before policy marks them.
-    public static func read(_ head: borrowing RequestHead) -> TraceFields {
-        var fields = TraceFields()
+    public static func read(_ head: borrowing RequestHead) -> TraceContextFields {
+        var fields = TraceContextFields()
         var parents = 0
         for field in head.fields {
             if field.name == .traceparent {
@@ -24,12 +24,12 @@ public struct TraceFields: Sendable, Equatable {
                 fields.stateCount += 1
             }
         }
-        return parents == 1 ? fields : TraceFields()
+        return parents == 1 ? fields : TraceContextFields()
     }
 
     /// Writes all `tracestate` fields of a request as one line, in their order (W3C Trace Context §3.3.1); nothing if there
     /// is none.
-    public func writeState(of head: borrowing RequestHead, into buffer: inout ByteBuffer) {
+    public func writeTracestate(of head: borrowing RequestHead, into buffer: inout ByteBuffer) {
         guard stateCount > 0 else { return }
         let bytes = head.bytes.readableBytesUInt8Span
         var isFirst = true

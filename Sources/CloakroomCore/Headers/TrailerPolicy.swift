@@ -43,14 +43,14 @@ public final class TrailerPolicy: Sendable {
     /// The lines that go on, each with its line end; empty if there are none.
     /// - Parameter connection: What `Connection` in the head of the same message says. Where it names fields, those could
     ///   stand here as well (RFC 9110 §7.6.1), and nothing goes on.
-    public func kept(_ section: TrailerSection, connection: ConnectionOptions = ConnectionOptions()) -> ByteBuffer {
+    public func filter(_ section: TrailerSection, connection: ConnectionOptions = ConnectionOptions()) -> ByteBuffer {
         guard !connection.namesFields else { return ByteBuffer() }
         return lines(of: section) { _, _ in true }
     }
 
     /// The same of a response, which must not hold what the gateway injected into its request.
     /// - Parameter removed: Counts what is removed for that reason.
-    public func kept(
+    public func filter(
         _ section: TrailerSection, without secrets: InjectedSecrets, removed: inout RemovedResponseFields
     ) -> ByteBuffer {
         let bytes = section.bytes.readableBytesUInt8Span
@@ -64,11 +64,11 @@ public final class TrailerPolicy: Sendable {
         }
     }
 
-    private func lines(of section: TrailerSection, where isMeant: (FieldIndex, Span<UInt8>) -> Bool) -> ByteBuffer {
+    private func lines(of section: TrailerSection, where isMeant: (FieldSlice, Span<UInt8>) -> Bool) -> ByteBuffer {
         let bytes = section.bytes.readableBytesUInt8Span
         var lines = ByteBuffer()
         for index in section.fields.indices
-        where isKept(section.fields[index], bytes) && isMeant(section.fields[index], bytes) {
+        where isAllowed(section.fields[index], bytes) && isMeant(section.fields[index], bytes) {
             let start = Int(section.fields[index].nameStart)
             let isLast = index + 1 == section.fields.count
             let end = isLast ? bytes.count : Int(section.fields[index + 1].nameStart)
@@ -78,9 +78,9 @@ public final class TrailerPolicy: Sendable {
     }
 
     /// Pseudo-fields begin with a colon (RFC 9113 §8.1): neither a letter nor a digit, as with no field in use.
-    private func isKept(_ field: FieldIndex, _ bytes: Span<UInt8>) -> Bool {
+    private func isAllowed(_ field: FieldSlice, _ bytes: Span<UInt8>) -> Bool {
         let name = field.nameRange
-        guard !field.isDropped, name.count > 0, isLetterOrDigit(bytes[name.start]) else { return false }
+        guard !field.isStripped, name.count > 0, isLetterOrDigit(bytes[name.start]) else { return false }
         return !dropped.contains(bytes, name)
     }
 

@@ -14,12 +14,12 @@ public enum WebSocketFields {
         let buffer = head.bytes
         let bytes = buffer.readableBytesUInt8Span
         var (keys, versions) = (0, 0)
-        for index in head.fields.indices where !head.fields[index].isDropped && head.fields[index].name == .other {
+        for index in head.fields.indices where !head.fields[index].isStripped && head.fields[index].name == .other {
             let name = head.fields[index].nameRange
             if accept.contains(bytes, name) {
-                head.fields[index].isDropped = true
+                head.fields[index].isStripped = true
             } else if key.contains(bytes, name) {
-                if writesKey { head.fields[index].isDropped = true } else { keys += 1 }
+                if writesKey { head.fields[index].isStripped = true } else { keys += 1 }
             } else if version.contains(bytes, name) {
                 versions += 1
             }

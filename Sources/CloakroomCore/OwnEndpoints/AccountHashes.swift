@@ -2,7 +2,7 @@
 ///
 /// Each gateway secret gives a key, the newest first. What is written uses the newest; what is looked for may have been
 /// written under any.
-public struct AccountHashes: Sendable, CustomStringConvertible, CustomReflectable {
+public struct AccountHasher: Sendable, CustomStringConvertible, CustomReflectable {
     private let keys: [KeyedHash]
 
     /// Takes the keys, the newest first.
@@ -14,7 +14,7 @@ public struct AccountHashes: Sendable, CustomStringConvertible, CustomReflectabl
     public func hash(_ account: AccountName) -> UInt64 { account.hash(under: keys[0]) }
 
     /// All hashes that an account may be known by, the newest first.
-    public func all(_ account: AccountName) -> [UInt64] { keys.map { account.hash(under: $0) } }
+    public func candidateHashes(_ account: AccountName) -> [UInt64] { keys.map { account.hash(under: $0) } }
 
     /// The key that hashes are made with from now on.
     public var newest: KeyedHash { keys[0] }

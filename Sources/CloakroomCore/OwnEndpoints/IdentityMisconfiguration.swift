@@ -16,14 +16,14 @@ public enum IdentityMisconfiguration: String, Sendable, Hashable, CaseIterable {
     /// Status 403: the API token is probably wrong.
     case forbidden
     /// Another status of the 4xx class that the call's `rejectedStatuses` does not list.
-    case requestRefused = "request_refused"
+    case requestRejected = "request_refused"
 
     /// The reason for an OAuth error code; `nil` for codes that are about something else, and for unknown ones.
     public init?(oauthCode code: String) {
         switch Self(rawValue: code) {
         case .invalidClient, .unauthorizedClient, .unsupportedGrantType, .invalidScope, .invalidRequest:
             self.init(rawValue: code)
-        case .notFound, .forbidden, .requestRefused, nil: return nil
+        case .notFound, .forbidden, .requestRejected, nil: return nil
         }
     }
 
@@ -37,7 +37,7 @@ public enum IdentityMisconfiguration: String, Sendable, Hashable, CaseIterable {
         case .invalidRequest: "the upstream expects another form of request"
         case .notFound: "the path of the call is probably wrong"
         case .forbidden: "the API token is probably wrong"
-        case .requestRefused: "check method, path and credentials of the call, and its rejectedStatuses"
+        case .requestRejected: "check method, path and credentials of the call, and its rejectedStatuses"
         }
     }
 }

@@ -1,9 +1,9 @@
 /// What the gateway answers itself.
-public enum OwnEndpoint: Sendable, Hashable, CaseIterable {
+public enum AccountEndpoint: Sendable, Hashable, CaseIterable {
     /// `POST` to the accounts prefix.
     case signIn
     /// `GET` of the accounts prefix.
-    case whoAmI
+    case currentSession
     /// `DELETE` of the accounts prefix.
     case signOut
     /// `GET` of `sessions` under the accounts prefix.
@@ -21,7 +21,7 @@ public enum OwnEndpoint: Sendable, Hashable, CaseIterable {
 }
 
 /// Where a request came from, as the audit log names it.
-public struct RequestOrigin: Sendable, Equatable {
+public struct AuditContext: Sendable, Equatable {
     /// The peer's address, without port.
     public var peer: String
     /// The id that the client is told in errors: 32 hexadecimal digits.
@@ -35,9 +35,9 @@ public struct RequestOrigin: Sendable, Equatable {
 }
 
 /// A request for one of the gateway's own endpoints, with nothing left of the wire but what they need.
-public struct OwnRequest: Sendable {
+public struct AccountRequest: Sendable {
     /// Which endpoint.
-    public var endpoint: OwnEndpoint
+    public var endpoint: AccountEndpoint
     /// What stands behind the last slash of the path, where the endpoint has a name there.
     public var name: String?
     /// The value of `User-Agent`; `nil` if there was none.
@@ -57,14 +57,14 @@ public struct OwnRequest: Sendable {
     /// The same by the wall clock, which upstreams mean when they say when a token ends.
     public var wallTime: Timestamp
     /// Who sent it.
-    public var origin: RequestOrigin
+    public var origin: AuditContext
 
     /// Makes a request.
     public init(
-        endpoint: OwnEndpoint, name: String? = nil, userAgent: String? = nil, ticket: SessionTicket? = nil,
+        endpoint: AccountEndpoint, name: String? = nil, userAgent: String? = nil, ticket: SessionTicket? = nil,
         authorization: Secret? = nil, contentType: String? = nil,
         body: Secret = Secret(bytes: []), traceparent: String? = nil, now: Timestamp,
-        wallTime: Timestamp? = nil, origin: RequestOrigin = RequestOrigin()
+        wallTime: Timestamp? = nil, origin: AuditContext = AuditContext()
     ) {
         self.endpoint = endpoint
         self.name = name
@@ -81,7 +81,7 @@ public struct OwnRequest: Sendable {
 }
 
 /// The answer of one of the gateway's own endpoints. `Cache-Control: no-store` goes with every one of them.
-public struct OwnResponse: Sendable, Equatable {
+public struct AccountResponse: Sendable, Equatable {
     /// What stands in the body.
     public enum Content: Sendable, Equatable {
         /// Nothing.
@@ -133,7 +133,7 @@ public struct OwnResponse: Sendable, Equatable {
 
 /// Answers requests for the gateway's own endpoints. It may wait for an upstream or a store, so it is asked off the
 /// event loops; it never throws, for whatever happens has an answer.
-public protocol OwnEndpoints: Sendable {
+public protocol AccountEndpointHandler: Sendable {
     /// Answers one request.
-    func answer(_ request: OwnRequest) async -> OwnResponse
+    func respond(_ request: AccountRequest) async -> AccountResponse
 }

@@ -3,31 +3,31 @@ public protocol TokenClient: Sendable {
     /// Exchanges credentials for tokens, and fetches the user with them.
     /// - Parameter traceparent: The trace context that the calls carry; `nil` for none.
     func signIn(_ credentials: Credentials, traceparent: String?, now: Timestamp) async throws(TokenClientError)
-        -> SignedIn
+        -> SignInResult
     /// Exchanges a refresh token for new tokens. An answer without a refresh token leaves the one that there is.
     /// - Throws: ``TokenClientError``; of kind `rejected` only where the upstream rejected the refresh token itself.
-    func renew(_ tokens: SessionTokens, traceparent: String?, now: Timestamp) async throws(TokenClientError)
-        -> SessionTokens
+    func refresh(_ tokens: TokenSet, traceparent: String?, now: Timestamp) async throws(TokenClientError)
+        -> TokenSet
     /// Fetches the user's data.
     /// - Parameter previous: The tokens that `tokens` replaced, which the data must not contain either; `nil` for none.
     /// - Returns: A JSON object in UTF-8 without any of the tokens; `nil` where the upstream has no such call.
     func user(
-        _ tokens: SessionTokens, replacing previous: SessionTokens?, traceparent: String?
+        _ tokens: TokenSet, replacing previous: TokenSet?, traceparent: String?
     ) async throws(TokenClientError) -> [UInt8]?
     /// Makes the tokens void at the upstream. Does nothing where the upstream has no such call or there is no refresh
     /// token.
-    func revoke(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError)
+    func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError)
 }
 
 /// What a successful sign-in gives.
-public struct SignedIn: Sendable, Equatable {
+public struct SignInResult: Sendable, Equatable {
     /// The tokens.
-    public var tokens: SessionTokens
+    public var tokens: TokenSet
     /// Who signed in.
     public var user: UserProfile
 
     /// Makes a result.
-    public init(tokens: SessionTokens, user: UserProfile) {
+    public init(tokens: TokenSet, user: UserProfile) {
         self.tokens = tokens
         self.user = user
     }
@@ -52,11 +52,11 @@ public struct TokenClientError: Error, Sendable, Equatable {
     }
 
     /// Which call failed.
-    public enum Call: String, Sendable, Hashable, CaseIterable {
+    public enum Operation: String, Sendable, Hashable, CaseIterable {
         /// The exchange of credentials for tokens.
         case signIn = "sign_in"
         /// The exchange of a refresh token for new tokens.
-        case renew
+        case refresh = "renew"
         /// Fetching the user.
         case user
         /// Making tokens void.
@@ -66,13 +66,13 @@ public struct TokenClientError: Error, Sendable, Equatable {
     /// The kind of failure.
     public let kind: Kind
     /// Which call failed.
-    public let call: Call
+    public let call: Operation
     /// Whether the upstream certainly did not judge the credential: no connection could be made, or it answered 5xx. A
     /// call that was sent and not answered may have been judged.
     public let isUnjudged: Bool
 
     /// Makes an error.
-    public init(_ kind: Kind, in call: Call, isUnjudged: Bool = false) {
+    public init(_ kind: Kind, in call: Operation, isUnjudged: Bool = false) {
         self.kind = kind
         self.call = call
         self.isUnjudged = isUnjudged
@@ -102,7 +102,7 @@ public enum AccountEvent: Sendable, Equatable {
     /// Somebody tried to sign in. The hash stands for the account; `nil` where no account could be read.
     case signIn(outcome: SignInOutcome, accountHash: UInt64?, duration: Duration)
     /// How a renewal went.
-    public enum RenewalResult: String, Sendable, Hashable, CaseIterable {
+    public enum RefreshResult: String, Sendable, Hashable, CaseIterable {
         /// There are new tokens.
         case success
         /// Another replica had renewed them already.
@@ -130,7 +130,7 @@ public enum AccountEvent: Sendable, Equatable {
         /// expire, and no request can use them.
         case notRevokedSealed = "not_revoked_sealed"
         /// They come from another upstream than the one that signs people in, and are sent to no other.
-        case notRevokedSourceGone = "not_revoked_source_gone"
+        case notRevokedSourceRemoved = "not_revoked_source_gone"
     }
 
     /// Somebody ended other sessions of theirs.
@@ -142,13 +142,13 @@ public enum AccountEvent: Sendable, Equatable {
     /// The upstream could not be told that tokens are void.
     case revokeFailed(SessionID)
     /// Tokens were to be renewed.
-    case renewal(RenewalResult, SessionID, duration: Duration)
+    case tokenRefresh(RefreshResult, SessionID, duration: Duration)
     /// An identity call was refused because the gateway's configuration does not fit the upstream.
-    case identityMisconfigured(IdentityMisconfiguration, in: TokenClientError.Call)
+    case identityMisconfigured(IdentityMisconfiguration, in: TokenClientError.Operation)
 }
 
 /// Is told what happens to accounts. Must not wait.
 public protocol AccountObserver: Sendable {
     /// Something happened.
-    func accountEvent(_ event: AccountEvent, from origin: RequestOrigin)
+    func accountEvent(_ event: AccountEvent, from origin: AuditContext)
 }

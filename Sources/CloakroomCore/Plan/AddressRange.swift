@@ -1,5 +1,5 @@
 /// A range of IP addresses: `10.0.0.0/8`, `::1`.
-public struct AddressRange: Sendable, Hashable {
+public struct CIDRBlock: Sendable, Hashable {
     private let network: [UInt8]
     private let prefix: Int
 

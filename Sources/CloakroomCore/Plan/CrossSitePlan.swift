@@ -1,5 +1,5 @@
 /// Which requests that other sites make browsers send are served.
-public struct CrossSitePlan: Sendable, Equatable {
+public struct CrossSiteConfiguration: Sendable, Equatable {
     /// Origins besides our own whose unsafe requests with a cookie are taken: `https://host` or `https://host:port`, as
     /// browsers write them (RFC 6454 §6.2).
     public var trustedOrigins: [String]

@@ -1,40 +1,42 @@
 /// Everything a gateway is told, validated: what configuration becomes and what the rest of the gateway is built from.
-public struct GatewayPlan: Sendable, Equatable {
+public struct GatewayConfiguration: Sendable, Equatable {
     /// Where clients connect. At least one.
-    public var listeners: [ListenerPlan]
+    public var listeners: [ListenerConfiguration]
     /// Where operators connect; `nil` switches the admin listener off.
-    public var admin: AdminPlan?
+    public var admin: AdminConfiguration?
     /// The upstreams. Routes and ``accounts`` name them by index.
-    public var upstreams: [UpstreamPlan]
+    public var upstreams: [UpstreamConfiguration]
     /// The routes, in the order of the file.
     public var routes: [Route]
     /// The gateway's own endpoints for signing in and out.
-    public var accounts: AccountsPlan
+    public var accounts: AccountsConfiguration
     /// Sessions and their cookie.
-    public var session: SessionPlan
+    public var session: SessionConfiguration
     /// Requests that other sites make browsers send.
-    public var crossSite: CrossSitePlan
+    public var crossSite: CrossSiteConfiguration
     /// Sizes and numbers at which a request is refused.
-    public var limits: LimitsPlan
+    public var limits: LimitsConfiguration
     /// Times after which a wait is over.
-    public var timeouts: TimeoutsPlan
+    public var timeouts: TimeoutsConfiguration
     /// Peers whose `Forwarded`, `X-Forwarded-*`, `X-Request-Id` and `traceparent` are believed. Empty by default.
-    public var trustedPeers: [AddressRange]
+    public var trustedPeers: [CIDRBlock]
     /// Logs.
-    public var logging: LoggingPlan
+    public var logging: LoggingConfiguration
     /// Traces.
-    public var tracing: TracingPlan
+    public var tracing: TracingConfiguration
     /// How many event loops serve connections; `nil` takes one for each core.
     public var eventLoops: Int?
 
     /// Makes a plan. What has a safe default may be left out.
     public init(
-        listeners: [ListenerPlan], admin: AdminPlan? = nil, upstreams: [UpstreamPlan], routes: [Route],
-        accounts: AccountsPlan = AccountsPlan(), session: SessionPlan = SessionPlan(),
-        crossSite: CrossSitePlan = CrossSitePlan(),
-        limits: LimitsPlan = LimitsPlan(), timeouts: TimeoutsPlan = TimeoutsPlan(),
-        trustedPeers: [AddressRange] = [], logging: LoggingPlan = LoggingPlan(),
-        tracing: TracingPlan = TracingPlan(), eventLoops: Int? = nil
+        listeners: [ListenerConfiguration], admin: AdminConfiguration? = nil, upstreams: [UpstreamConfiguration],
+        routes: [Route],
+        accounts: AccountsConfiguration = AccountsConfiguration(),
+        session: SessionConfiguration = SessionConfiguration(),
+        crossSite: CrossSiteConfiguration = CrossSiteConfiguration(),
+        limits: LimitsConfiguration = LimitsConfiguration(), timeouts: TimeoutsConfiguration = TimeoutsConfiguration(),
+        trustedPeers: [CIDRBlock] = [], logging: LoggingConfiguration = LoggingConfiguration(),
+        tracing: TracingConfiguration = TracingConfiguration(), eventLoops: Int? = nil
     ) {
         self.listeners = listeners
         self.admin = admin
@@ -88,7 +90,7 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
 }
 
 /// The admin listener.
-public struct AdminPlan: Sendable, Equatable {
+public struct AdminConfiguration: Sendable, Equatable {
     /// Where it listens. Loopback unless somebody decides otherwise.
     public var address: HostAndPort
     /// What an operator shows to end sessions (`Authorization: Bearer`); `nil` switches that off.

@@ -1,5 +1,5 @@
 /// Sizes and numbers at which a request is refused.
-public struct LimitsPlan: Sendable, Equatable {
+public struct LimitsConfiguration: Sendable, Equatable {
     /// The largest head of a message, in bytes, 1,024...65,535; beyond it 431.
     public var head: Int
     /// The most header fields of a message, 1...1,000; beyond it 431.
@@ -35,7 +35,7 @@ public struct LimitsPlan: Sendable, Equatable {
 }
 
 /// Times after which a wait is over. Each is more than zero and at most a day.
-public struct TimeoutsPlan: Sendable, Equatable {
+public struct TimeoutsConfiguration: Sendable, Equatable {
     /// From the first byte of a request until its head is complete; beyond it 408.
     public var header: Duration
     /// Between two parts of a body; beyond it 408, or the exchange is cut off.

@@ -1,5 +1,5 @@
 /// Sessions: where they are kept, how long they live, what their cookie looks like.
-public struct SessionPlan: Sendable, Equatable {
+public struct SessionConfiguration: Sendable, Equatable {
     /// Where sessions are kept.
     public enum Store: String, Sendable, Hashable, CaseIterable {
         /// In this process: gone when it ends.
@@ -26,18 +26,18 @@ public struct SessionPlan: Sendable, Equatable {
     /// The most opened sessions that are kept at hand where the store leaves the process, 1...100,000,000.
     public var localSessions: Int
     /// The store of kind `sqlite`.
-    public var sqlite: SQLitePlan
+    public var sqlite: SQLiteConfiguration
     /// The store of kind `valkey`.
-    public var valkey: ValkeyPlan
+    public var valkey: ValkeyConfiguration
     /// The cookie.
-    public var cookie: CookiePlan
+    public var cookie: CookieConfiguration
 
     /// Makes a session plan.
     public init(
         store: Store = .memory, idleTimeout: Duration = .seconds(15 * 60),
         absoluteTimeout: Duration = .seconds(8 * 3_600), maxSessions: Int = 1_000_000, maxSessionsPerAccount: Int = 100,
-        secrets: [Secret] = [], localSessions: Int = 100_000, sqlite: SQLitePlan = SQLitePlan(),
-        valkey: ValkeyPlan = ValkeyPlan(), cookie: CookiePlan = CookiePlan()
+        secrets: [Secret] = [], localSessions: Int = 100_000, sqlite: SQLiteConfiguration = SQLiteConfiguration(),
+        valkey: ValkeyConfiguration = ValkeyConfiguration(), cookie: CookieConfiguration = CookieConfiguration()
     ) {
         self.store = store
         self.idleTimeout = idleTimeout
@@ -53,7 +53,7 @@ public struct SessionPlan: Sendable, Equatable {
 }
 
 /// Sessions in a SQLite file.
-public struct SQLitePlan: Sendable, Equatable {
+public struct SQLiteConfiguration: Sendable, Equatable {
     /// The file; made if it is not there. SQLite keeps two more beside it.
     public var path: String
 
@@ -64,7 +64,7 @@ public struct SQLitePlan: Sendable, Equatable {
 }
 
 /// Sessions in a Valkey or Redis server, version 6 or later.
-public struct ValkeyPlan: Sendable, Equatable {
+public struct ValkeyConfiguration: Sendable, Equatable {
     /// The server, or the sentinels that know which one is the primary. At least one.
     public var addresses: [HostAndPort]
     /// The name under which the sentinels know the primary; `nil` where ``addresses`` is the server itself.
@@ -76,7 +76,7 @@ public struct ValkeyPlan: Sendable, Equatable {
     /// The sentinels' password; `nil` where they want none.
     public var sentinelPassword: Secret?
     /// TLS with the server and the sentinels; `nil` is clear text. An empty plan trusts what the system trusts.
-    public var tls: UpstreamTLSPlan?
+    public var tls: UpstreamTLSConfiguration?
     /// What all keys begin with: letters, digits, `:`, `-` and `_`.
     public var prefix: String
     /// After this a command has failed, 10 ms to 60 s.
@@ -85,7 +85,7 @@ public struct ValkeyPlan: Sendable, Equatable {
     /// Makes a plan.
     public init(
         addresses: [HostAndPort] = [], sentinelPrimary: String? = nil, user: String? = nil, password: Secret? = nil,
-        sentinelPassword: Secret? = nil, tls: UpstreamTLSPlan? = nil, prefix: String = "cloakroom",
+        sentinelPassword: Secret? = nil, tls: UpstreamTLSConfiguration? = nil, prefix: String = "cloakroom",
         timeout: Duration = .milliseconds(500)
     ) {
         self.addresses = addresses
@@ -100,7 +100,7 @@ public struct ValkeyPlan: Sendable, Equatable {
 }
 
 /// The session cookie. It is always `HttpOnly` and never has a `Domain`.
-public struct CookiePlan: Sendable, Equatable {
+public struct CookieConfiguration: Sendable, Equatable {
     /// The `SameSite` attribute.
     public enum SameSite: String, Sendable, Hashable, CaseIterable {
         /// Sent with requests from our own site only.
@@ -125,7 +125,7 @@ public struct CookiePlan: Sendable, Equatable {
 }
 
 /// The gateway's own endpoints for signing in and out.
-public struct AccountsPlan: Sendable, Equatable {
+public struct AccountsConfiguration: Sendable, Equatable {
     /// The path they stand under, without a trailing slash.
     public var prefix: String
     /// Index of the upstream that signs people in; `nil` switches the endpoints off.

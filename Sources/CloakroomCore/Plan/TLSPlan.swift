@@ -1,24 +1,24 @@
 /// What a TLS listener needs. TLS 1.2 and 1.3.
-public struct TLSPlan: Sendable, Equatable {
+public struct ListenerTLSConfiguration: Sendable, Equatable {
     /// What clients get that name no host, or one that no certificate is made out to.
-    public var certificate: CertificatePlan
+    public var certificate: CertificateConfiguration
     /// Further ones, chosen by the host that a client names (SNI, RFC 6066 §3).
-    public var moreCertificates: [CertificatePlan]
+    public var additionalCertificates: [CertificateConfiguration]
     /// The lowest version spoken.
     public var minimumVersion: TLSVersion
     /// What TLS 1.2 may be encrypted with; the client's order of preference decides.
     public var cipherSuites: [TLSCipherSuite]
     /// Whether clients show certificates; `nil` asks for none.
-    public var clientCertificates: ClientCertificatePlan?
+    public var clientCertificates: ClientCertificateConfiguration?
 
     /// Makes a TLS plan.
     public init(
-        certificateFile: String, keyFile: String, moreCertificates: [CertificatePlan] = [],
+        certificateFile: String, keyFile: String, additionalCertificates: [CertificateConfiguration] = [],
         minimumVersion: TLSVersion = .tls12, cipherSuites: [TLSCipherSuite] = TLSCipherSuite.allCases,
-        clientCertificates: ClientCertificatePlan? = nil
+        clientCertificates: ClientCertificateConfiguration? = nil
     ) {
-        certificate = CertificatePlan(certificateFile: certificateFile, keyFile: keyFile)
-        self.moreCertificates = moreCertificates
+        certificate = CertificateConfiguration(certificateFile: certificateFile, keyFile: keyFile)
+        self.additionalCertificates = additionalCertificates
         self.minimumVersion = minimumVersion
         self.cipherSuites = cipherSuites
         self.clientCertificates = clientCertificates
@@ -26,7 +26,7 @@ public struct TLSPlan: Sendable, Equatable {
 }
 
 /// A certificate and its key.
-public struct CertificatePlan: Sendable, Equatable {
+public struct CertificateConfiguration: Sendable, Equatable {
     /// PEM file of the certificate chain, the server's own first.
     public var certificateFile: String
     /// PEM file of the private key.
@@ -40,7 +40,7 @@ public struct CertificatePlan: Sendable, Equatable {
 }
 
 /// How clients show who they are in the handshake (mTLS).
-public struct ClientCertificatePlan: Sendable, Equatable {
+public struct ClientCertificateConfiguration: Sendable, Equatable {
     /// Whether a client may do without.
     public enum Mode: String, Sendable, Hashable, CaseIterable {
         /// No certificate, no connection.

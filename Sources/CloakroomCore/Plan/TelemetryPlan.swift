@@ -1,5 +1,5 @@
 /// Logs.
-public struct LoggingPlan: Sendable, Equatable {
+public struct LoggingConfiguration: Sendable, Equatable {
     /// How a line looks.
     public enum Format: String, Sendable, Hashable, CaseIterable {
         /// One JSON object a line.
@@ -24,7 +24,7 @@ public struct LoggingPlan: Sendable, Equatable {
 }
 
 /// Traces.
-public struct TracingPlan: Sendable, Equatable {
+public struct TracingConfiguration: Sendable, Equatable {
     /// Where finished spans go.
     public enum Exporter: String, Sendable, Hashable, CaseIterable {
         /// Nowhere: no span is made, and the trace context is still carried on.
@@ -38,13 +38,13 @@ public struct TracingPlan: Sendable, Equatable {
     /// Where finished spans go.
     public var exporter: Exporter
     /// Which traces are recorded.
-    public var sampler: SamplerPlan
+    public var sampler: SamplerConfiguration
     /// What the gateway is called in traces: the resource attribute `service.name`.
     public var serviceName: String
     /// Further resource attributes, in the order in which they were given.
     public var resourceAttributes: [ResourceAttribute]
     /// The collector.
-    public var otlp: OTLPPlan
+    public var otlp: OTLPConfiguration
 
     /// A name and a value that every span of this process carries.
     public struct ResourceAttribute: Sendable, Hashable {
@@ -62,8 +62,9 @@ public struct TracingPlan: Sendable, Equatable {
 
     /// Makes a tracing plan.
     public init(
-        exporter: Exporter = .none, sampler: SamplerPlan = SamplerPlan(), serviceName: String = "cloakroom",
-        resourceAttributes: [ResourceAttribute] = [], otlp: OTLPPlan = OTLPPlan()
+        exporter: Exporter = .none, sampler: SamplerConfiguration = SamplerConfiguration(),
+        serviceName: String = "cloakroom",
+        resourceAttributes: [ResourceAttribute] = [], otlp: OTLPConfiguration = OTLPConfiguration()
     ) {
         self.exporter = exporter
         self.sampler = sampler
@@ -74,14 +75,14 @@ public struct TracingPlan: Sendable, Equatable {
 }
 
 /// Which traces are recorded; OpenTelemetry's samplers.
-public struct SamplerPlan: Sendable, Hashable {
+public struct SamplerConfiguration: Sendable, Hashable {
     /// What is decided for traces that begin here.
     public enum Root: String, Sendable, Hashable, CaseIterable {
         /// Every trace.
         case alwaysOn = "always_on"
         /// No trace.
         case alwaysOff = "always_off"
-        /// The share ``SamplerPlan/ratio`` of them, by their ids.
+        /// The share ``SamplerConfiguration/ratio`` of them, by their ids.
         case traceIDRatio = "traceidratio"
     }
 
@@ -102,7 +103,7 @@ public struct SamplerPlan: Sendable, Hashable {
 
 /// How finished spans travel to a collector: OTLP over HTTP with protobuf bodies. Names and defaults are those of the
 /// OpenTelemetry SDK's variables `OTEL_EXPORTER_OTLP_*` and `OTEL_BSP_*`.
-public struct OTLPPlan: Sendable, Equatable {
+public struct OTLPConfiguration: Sendable, Equatable {
     /// The whole URL that batches are posted to: `http` or `https`, a host, and a path.
     public var endpoint: String
     /// PEM file of the certificates that an `https` collector's is trusted by; `nil` trusts those that the system does.
@@ -148,5 +149,5 @@ public struct OTLPPlan: Sendable, Equatable {
     }
 
     /// What TLS with an `https` collector needs beyond the defaults.
-    public var tls: UpstreamTLSPlan { UpstreamTLSPlan(caFile: caFile) }
+    public var tls: UpstreamTLSConfiguration { UpstreamTLSConfiguration(caFile: caFile) }
 }

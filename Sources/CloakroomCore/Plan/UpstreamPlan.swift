@@ -1,11 +1,11 @@
 /// An API behind the gateway.
-public struct UpstreamPlan: Sendable, Equatable {
+public struct UpstreamConfiguration: Sendable, Equatable {
     /// The name that routes, logs and metrics use. Unique.
     public var name: String
     /// Where it is reached; connections go round. At least one.
-    public var targets: [UpstreamTargetPlan]
+    public var targets: [UpstreamTargetConfiguration]
     /// What TLS with the `https` targets needs; `nil` is the system's trust roots and no certificate of our own.
-    public var tls: UpstreamTLSPlan?
+    public var tls: UpstreamTLSConfiguration?
     /// How old the addresses of a host name may get while it is in use, 1 second to 1 day.
     public var resolveInterval: Duration
     /// Whether the client's `Host` is passed on; otherwise the target's own name is sent.
@@ -13,26 +13,28 @@ public struct UpstreamPlan: Sendable, Equatable {
     /// The API token that routes with `inject: [apiToken]` add, and that every sign-in call carries.
     public var apiToken: APIToken?
     /// How credentials are exchanged for tokens; `nil` where nobody signs in at this upstream.
-    public var signIn: TokenCallPlan?
+    public var signIn: IdentityEndpointConfiguration?
     /// How tokens are renewed.
-    public var refresh: TokenCallPlan?
+    public var refresh: IdentityEndpointConfiguration?
     /// How tokens are made void at sign-out.
-    public var revoke: TokenCallPlan?
+    public var revoke: IdentityEndpointConfiguration?
     /// How the signed-in user is fetched.
-    public var user: TokenCallPlan?
+    public var user: IdentityEndpointConfiguration?
     /// The name under which sessions record that this upstream issued their tokens; see ``SessionSource``. Only of use
     /// where people sign in.
     public var sessionSource: String
     /// Limits of the connection pool.
-    public var pool: PoolPlan
+    public var pool: PoolConfiguration
 
     /// Makes an upstream.
     /// - Parameter sessionSource: `nil` is the upstream's name.
     public init(
-        name: String, targets: [UpstreamTargetPlan], tls: UpstreamTLSPlan? = nil,
+        name: String, targets: [UpstreamTargetConfiguration], tls: UpstreamTLSConfiguration? = nil,
         resolveInterval: Duration = .seconds(30), preserveHost: Bool = true, apiToken: APIToken? = nil,
-        signIn: TokenCallPlan? = nil, refresh: TokenCallPlan? = nil, revoke: TokenCallPlan? = nil,
-        user: TokenCallPlan? = nil, sessionSource: String? = nil, pool: PoolPlan = PoolPlan()
+        signIn: IdentityEndpointConfiguration? = nil, refresh: IdentityEndpointConfiguration? = nil,
+        revoke: IdentityEndpointConfiguration? = nil,
+        user: IdentityEndpointConfiguration? = nil, sessionSource: String? = nil,
+        pool: PoolConfiguration = PoolConfiguration()
     ) {
         self.name = name
         self.targets = targets
@@ -64,9 +66,9 @@ public struct APIToken: Sendable, Equatable {
 }
 
 /// One call to an upstream that deals in tokens: its method and path, how the credential travels, where the answer stands.
-public struct TokenCallPlan: Sendable, Equatable {
+public struct IdentityEndpointConfiguration: Sendable, Equatable {
     /// How the credential is sent.
-    public enum Credentials: String, Sendable, Hashable, CaseIterable {
+    public enum CredentialFormat: String, Sendable, Hashable, CaseIterable {
         /// `Authorization: Basic`, UTF-8 (RFC 7617).
         case basic
         /// `Authorization: Bearer` with the token that the call is about (RFC 6750).
@@ -80,7 +82,7 @@ public struct TokenCallPlan: Sendable, Equatable {
     /// The path, beginning with a slash.
     public var path: String
     /// How the credential travels.
-    public var credentials: Credentials
+    public var credentials: CredentialFormat
     /// Where the access token stands in the JSON answer, as member names joined by dots.
     public var accessToken: String
     /// Where the refresh token stands; an answer without it is the dialect without refresh.
@@ -95,7 +97,7 @@ public struct TokenCallPlan: Sendable, Equatable {
 
     /// Makes a token call.
     public init(
-        method: String = "POST", path: String, credentials: Credentials = .bearer,
+        method: String = "POST", path: String, credentials: CredentialFormat = .bearer,
         accessToken: String = "accessToken", refreshToken: String = "refreshToken", expiresIn: String? = nil,
         rejectedStatuses: Set<Int>? = nil, userID: String = "id"
     ) {
@@ -111,7 +113,7 @@ public struct TokenCallPlan: Sendable, Equatable {
 }
 
 /// Limits of the connections to one upstream, over all event loops; each loop gets its even share.
-public struct PoolPlan: Sendable, Equatable {
+public struct PoolConfiguration: Sendable, Equatable {
     /// The most connections at a time, 1...65535.
     public var maxConnections: Int
     /// The most requests that wait for a connection, 0...1,000,000; one more is answered with 503.

@@ -1,5 +1,5 @@
 /// One place where an upstream is reached. HTTP/1.1 is spoken to all of them.
-public struct UpstreamTargetPlan: Sendable, Hashable, CustomStringConvertible {
+public struct UpstreamTargetConfiguration: Sendable, Hashable, CustomStringConvertible {
     /// How the connection is protected.
     public enum Scheme: String, Sendable, Hashable {
         /// In the clear.
@@ -64,7 +64,7 @@ public struct UpstreamTargetPlan: Sendable, Hashable, CustomStringConvertible {
 }
 
 /// What TLS with an upstream needs beyond the defaults. There is no switch that turns verification off.
-public struct UpstreamTLSPlan: Sendable, Equatable {
+public struct UpstreamTLSConfiguration: Sendable, Equatable {
     /// A certificate to show to the upstream, with its key.
     public struct ClientCertificate: Sendable, Equatable {
         /// PEM file of the certificate chain, the gateway's own first.

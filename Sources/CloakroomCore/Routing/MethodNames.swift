@@ -1,5 +1,5 @@
 /// The methods that a route table knows, each with a small number.
-struct MethodNames: Sendable {
+struct MethodTable: Sendable {
     private static let standard = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
     private let names: [[UInt8]]
 

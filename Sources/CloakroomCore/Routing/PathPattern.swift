@@ -11,7 +11,7 @@ public struct PathPattern: Sendable, Hashable, CustomStringConvertible {
         /// Any one segment that is not empty. The name is for people.
         case parameter(String)
         /// All that follows, also nothing. Only at the end.
-        case rest
+        case wildcard
     }
 
     /// The segments, from the left. `/` is one empty literal.
@@ -25,7 +25,7 @@ public struct PathPattern: Sendable, Hashable, CustomStringConvertible {
     /// The pattern without its wildcard and the slash before it: `/a` of `/a/*`, which `/a/*` itself does not fit. `nil`
     /// without a wildcard, and for `/*`.
     package var base: PathPattern? {
-        guard segments.count > 1, segments.last == .rest else { return nil }
+        guard segments.count > 1, segments.last == .wildcard else { return nil }
         return PathPattern(segments: segments.dropLast())
     }
 
@@ -35,7 +35,7 @@ public struct PathPattern: Sendable, Hashable, CustomStringConvertible {
             switch segment {
             case .literal(let text): "/" + text
             case .parameter(let name): "/{" + name + "}"
-            case .rest: "/*"
+            case .wildcard: "/*"
             }
         }.joined()
     }
@@ -67,7 +67,7 @@ extension PathPattern {
                 guard isLast, part == "*" else {
                     throw PathPatternError("a wildcard is a single * as the last segment (write \"/files/*\")")
                 }
-                segments.append(.rest)
+                segments.append(.wildcard)
             } else if part.contains("{") || part.contains("}") {
                 let name = part.dropFirst().dropLast()
                 guard part.first == "{", part.last == "}", part.count > 2,

@@ -28,8 +28,8 @@ public struct RequestTarget: Sendable, Equatable {
     /// - Parameters:
     ///   - bytes: The target as it stands in the request line.
     ///   - scratch: Receives the normal form of a path that is not in it.
-    /// - Throws: ``TargetRefusal`` for whatever has no normal form.
-    public static func parse(_ bytes: Span<UInt8>, scratch: inout [UInt8]) throws(TargetRefusal) -> RequestTarget {
+    /// - Throws: ``RequestTargetError`` for whatever has no normal form.
+    public static func parse(_ bytes: Span<UInt8>, scratch: inout [UInt8]) throws(RequestTargetError) -> RequestTarget {
         guard bytes.count > 0 else { throw .malformed }
         if bytes[0] == UInt8(ascii: "/") {
             return try parsePathAndQuery(bytes, from: 0, scratch: &scratch)
@@ -47,7 +47,7 @@ public struct RequestTarget: Sendable, Equatable {
         return target
     }
 
-    private static func schemeEnd(_ bytes: Span<UInt8>) throws(TargetRefusal) -> Int {
+    private static func schemeEnd(_ bytes: Span<UInt8>) throws(RequestTargetError) -> Int {
         var index = 0
         for expected in StaticBytes.http.utf8 {
             guard index < bytes.count, bytes[index] | 0x20 == expected else { throw .malformed }
@@ -68,7 +68,7 @@ public struct RequestTarget: Sendable, Equatable {
 
     private static func parsePathAndQuery(
         _ bytes: Span<UInt8>, from start: Int, scratch: inout [UInt8]
-    ) throws(TargetRefusal) -> RequestTarget {
+    ) throws(RequestTargetError) -> RequestTarget {
         var index = start
         var segmentStart = start
         var needsRewriting = false
@@ -82,7 +82,7 @@ public struct RequestTarget: Sendable, Equatable {
             } else if byte == UInt8(ascii: "%") {
                 needsRewriting = true
             } else if !PathByte.isAllowed(byte) {
-                throw PathByte.refusal(of: byte)
+                throw PathByte.rejection(of: byte)
             }
             index += 1
         }
@@ -102,7 +102,7 @@ public struct RequestTarget: Sendable, Equatable {
             path: path, query: query, authority: nil, isPathRewritten: needsRewriting, isAsterisk: false)
     }
 
-    private static func checkSegment(_ bytes: Span<UInt8>, from start: Int, to end: Int) throws(TargetRefusal) {
+    private static func checkSegment(_ bytes: Span<UInt8>, from start: Int, to end: Int) throws(RequestTargetError) {
         let count = end - start
         guard count == 1 || count == 2, bytes[start] == UInt8(ascii: ".") else { return }
         if count == 1 || bytes[start + 1] == UInt8(ascii: ".") { throw .dotSegment }
@@ -110,7 +110,7 @@ public struct RequestTarget: Sendable, Equatable {
 }
 
 /// Why a request target was refused. Each is answered with 400.
-public enum TargetRefusal: Error, Sendable, Equatable, CaseIterable {
+public enum RequestTargetError: Error, Sendable, Equatable, CaseIterable {
     /// Neither a path, an `http` or `https` address, nor `*`.
     case malformed
     /// The authority of an absolute address is not one.
@@ -142,7 +142,7 @@ enum PathByte {
         return byte < 128 && high >> UInt64(byte - 64) & 1 != 0
     }
 
-    static func refusal(of byte: UInt8) -> TargetRefusal {
+    static func rejection(of byte: UInt8) -> RequestTargetError {
         switch byte {
         case UInt8(ascii: "#"): .fragment
         case UInt8(ascii: "\\"), UInt8(ascii: ";"): .separator
@@ -151,7 +151,7 @@ enum PathByte {
     }
 
     /// Writes the normal form of a path that holds percent-encoded bytes.
-    static func normalize(_ path: Span<UInt8>, into scratch: inout [UInt8]) throws(TargetRefusal) {
+    static func normalize(_ path: Span<UInt8>, into scratch: inout [UInt8]) throws(RequestTargetError) {
         scratch.removeAll(keepingCapacity: true)
         var index = 0
         /// The byte that was decoded last, if it stands right before.

@@ -6,7 +6,7 @@ public struct Route: Sendable, Equatable {
     public var methods: [String]
     /// Which paths it serves.
     public var pattern: PathPattern
-    /// Index of the upstream in ``GatewayPlan/upstreams``.
+    /// Index of the upstream in ``GatewayConfiguration/upstreams``.
     public var upstream: Int
     /// Whether a request needs a session. Without one it is answered with 401 and the upstream sees nothing of it.
     public var requiresAuthorization: Bool
@@ -14,12 +14,12 @@ public struct Route: Sendable, Equatable {
     public var inject: Injection
     /// Sentences for people, by the kind of failure; the code's own sentence where none stands.
     public var messages: [ProblemCode: String]
-    /// The largest request body, in bytes; `nil` takes ``LimitsPlan/body``.
+    /// The largest request body, in bytes; `nil` takes ``LimitsConfiguration/body``.
     public var bodyLimit: Int?
-    /// How long the upstream may take until its response head; `nil` takes ``TimeoutsPlan/responseHead``.
+    /// How long the upstream may take until its response head; `nil` takes ``TimeoutsConfiguration/responseHead``.
     public var responseHeadTimeout: Duration?
 
-    /// How long a body may pause; `nil` takes ``TimeoutsPlan/bodyIdle``.
+    /// How long a body may pause; `nil` takes ``TimeoutsConfiguration/bodyIdle``.
     public var bodyIdleTimeout: Duration?
     /// Whether the connection may become a WebSocket (RFC 6455, RFC 8441).
     public var allowsWebSocket: Bool

@@ -10,7 +10,7 @@ public struct RouteConflict: Sendable, Equatable {
 
 extension RouteTable {
     /// Finds all routes that collide: same path and method, or overlapping paths of which neither is more specific.
-    public static func conflicts(in routes: [Route], accounts: AccountsPlan) -> [RouteConflict] {
+    public static func conflicts(in routes: [Route], accounts: AccountsConfiguration) -> [RouteConflict] {
         var conflicts: [RouteConflict] = []
         let prefix = accounts.upstream == nil ? nil : try? PathPattern(accounts.prefix)
         for (index, route) in routes.enumerated() {
@@ -69,12 +69,12 @@ extension PathPattern {
             let theirs = index < other.segments.count ? other.segments[index] : nil
             switch (mine, theirs) {
             case (nil, nil): break compare
-            case (.rest?, .rest?): break compare
+            case (.wildcard?, .wildcard?): break compare
             // The empty segment after a trailing slash is below a wildcard as any other segment is.
-            case (.rest?, .some):
+            case (.wildcard?, .some):
                 isLessSpecificSomewhere = true
                 break compare
-            case (.some, .rest?):
+            case (.some, .wildcard?):
                 isMoreSpecificSomewhere = true
                 break compare
             case (nil, _), (_, nil): return .disjoint

@@ -10,7 +10,7 @@ public struct RouteTable: Sendable {
         /// The route with this index.
         case route(Int)
         /// One of the gateway's own endpoints.
-        case own(OwnEndpoint)
+        case accountEndpoint(AccountEndpoint)
         /// Nothing is served under this path.
         case notFound
         /// The path is served with other methods: the value for `Allow` (RFC 9110 §10.2.1).
@@ -35,32 +35,32 @@ public struct RouteTable: Sendable {
         var mayMeetTokenCall = false
     }
 
-    private static let nobody: Int32 = -1
+    private static let unassigned: Int32 = -1
     private static let reserved: Int32 = -2
     /// The path is the gateway's own, the method none of its endpoints'.
-    private static let refused: Int32 = -3
+    private static let methodNotAllowedCode: Int32 = -3
     /// Own endpoints count down from here.
-    private static let firstOwn: Int32 = -4
-    private static let ownEndpoints = OwnEndpoint.allCases
+    private static let firstAccountEndpoint: Int32 = -4
+    private static let accountEndpoints = AccountEndpoint.allCases
 
     private var nodes: [Node] = [Node()]
     private var leaves: [Leaf] = []
-    private var edges: SegmentEdges
-    private var methods: MethodNames
+    private var edges: SegmentEdgeTable
+    private var methods: MethodTable
     private let tokenCalls: TokenCallPaths
 
     /// Compiles the routes of a plan and the gateway's own endpoints. Of routes in conflict an unspecified one serves;
     /// refuse those before.
-    public init(_ plan: GatewayPlan) {
-        self.init(routes: plan.routes, accounts: plan.accounts, upstreams: plan.upstreams)
+    public init(_ configuration: GatewayConfiguration) {
+        self.init(routes: configuration.routes, accounts: configuration.accounts, upstreams: configuration.upstreams)
     }
 
     /// The same from the parts of a plan that count.
-    init(routes: [Route], accounts: AccountsPlan, upstreams: [UpstreamPlan]) {
+    init(routes: [Route], accounts: AccountsConfiguration, upstreams: [UpstreamConfiguration]) {
         self.routes = routes
         tokenCalls = TokenCallPaths(upstreams)
-        self.methods = MethodNames(routes.flatMap(\.methods))
-        self.edges = SegmentEdges(
+        self.methods = MethodTable(routes.flatMap(\.methods))
+        self.edges = SegmentEdgeTable(
             capacity: routes.reduce(8) { $0 + $1.pattern.segments.count } + accounts.prefix.utf8.count)
         for (index, route) in routes.enumerated() {
             for method in Self.served(by: route) {
@@ -70,13 +70,15 @@ public struct RouteTable: Sendable {
             leaves[leaf].mayMeetTokenCall = tokenCalls.mayMeet(route.pattern)
         }
         guard accounts.upstream != nil, let prefix = try? PathPattern(accounts.prefix) else { return }
-        for (offset, endpoint) in Self.ownEndpoints.enumerated() {
+        for (offset, endpoint) in Self.accountEndpoints.enumerated() {
             for method in endpoint.methods {
-                set(target: Self.firstOwn - Int32(offset), for: method, at: prefix.segments + endpoint.segments)
+                set(
+                    target: Self.firstAccountEndpoint - Int32(offset), for: method,
+                    at: prefix.segments + endpoint.segments)
             }
         }
         // What lies at and below the prefix is the gateway's too: a wide route must not lead to the upstream's token calls.
-        for path in Set(Self.ownEndpoints.map(\.segments)) { refuseOthers(prefix.segments + path) }
+        for path in Set(Self.accountEndpoints.map(\.segments)) { rejectOtherMethods(prefix.segments + path) }
         reserve(prefix.segments)
     }
 
@@ -90,10 +92,10 @@ public struct RouteTable: Sendable {
         let target = find(methods.index(of: method), in: path, from: 1, at: 0, allowed: &allowed)
         switch target {
         case 0...: return .route(Int(target))
-        case Self.nobody, Self.refused:
+        case Self.unassigned, Self.methodNotAllowedCode:
             return allowed == 0 ? .notFound : .methodNotAllowed(allow: methods.list(allowed))
         case Self.reserved: return .notFound
-        default: return .own(Self.ownEndpoints[Int(Self.firstOwn - target)])
+        default: return .accountEndpoint(Self.accountEndpoints[Int(Self.firstAccountEndpoint - target)])
         }
     }
 
@@ -103,9 +105,9 @@ public struct RouteTable: Sendable {
         _ method: Int?, in path: Span<UInt8>, from start: Int, at node: Int, allowed: inout UInt64
     ) -> Int32 {
         var end = start
-        var hash = SegmentEdges.seed
+        var hash = SegmentEdgeTable.seed
         while end < path.count, path[end] != UInt8(ascii: "/") {
-            hash = SegmentEdges.hash(hash, path[end])
+            hash = SegmentEdgeTable.hash(hash, path[end])
             end += 1
         }
         let isLast = end == path.count
@@ -114,7 +116,7 @@ public struct RouteTable: Sendable {
                 isLast
                 ? serve(method, path, leaf: nodes[child].leaf, allowed: &allowed)
                 : find(method, in: path, from: end + 1, at: child, allowed: &allowed)
-            if target != Self.nobody { return target }
+            if target != Self.unassigned { return target }
         }
         if end > start, nodes[node].parameter >= 0 {
             let child = Int(nodes[node].parameter)
@@ -122,23 +124,23 @@ public struct RouteTable: Sendable {
                 isLast
                 ? serve(method, path, leaf: nodes[child].leaf, allowed: &allowed)
                 : find(method, in: path, from: end + 1, at: child, allowed: &allowed)
-            if target != Self.nobody { return target }
+            if target != Self.unassigned { return target }
         }
         return serve(method, path, leaf: nodes[node].restLeaf, allowed: &allowed)
     }
 
     private func serve(_ method: Int?, _ path: Span<UInt8>, leaf: Int32, allowed: inout UInt64) -> Int32 {
-        guard leaf >= 0 else { return Self.nobody }
-        if leaves[Int(leaf)].mayMeetTokenCall, tokenCalls.contains(path) { return Self.nobody }
+        guard leaf >= 0 else { return Self.unassigned }
+        if leaves[Int(leaf)].mayMeetTokenCall, tokenCalls.contains(path) { return Self.unassigned }
         if let method {
             let target = leaves[Int(leaf)].targets[method]
-            if target != Self.nobody, target != Self.refused { return target }
+            if target != Self.unassigned, target != Self.methodNotAllowedCode { return target }
         }
-        var result = Self.nobody
-        for (index, target) in leaves[Int(leaf)].targets.enumerated() where target != Self.nobody {
+        var result = Self.unassigned
+        for (index, target) in leaves[Int(leaf)].targets.enumerated() where target != Self.unassigned {
             if target == Self.reserved { return Self.reserved }
-            if target == Self.refused {
-                result = Self.refused
+            if target == Self.methodNotAllowedCode {
+                result = Self.methodNotAllowedCode
             } else {
                 allowed |= 1 << UInt64(min(index, 63))
             }
@@ -159,14 +161,16 @@ public struct RouteTable: Sendable {
         leaves[leaf].targets[methodIndex] = target
     }
 
-    private mutating func refuseOthers(_ segments: [PathPattern.Segment]) {
+    private mutating func rejectOtherMethods(_ segments: [PathPattern.Segment]) {
         let own = leafIndex(for: segments)
-        leaves[own].targets = leaves[own].targets.map { $0 <= Self.firstOwn ? $0 : Self.refused }
+        leaves[own].targets = leaves[own].targets.map {
+            $0 <= Self.firstAccountEndpoint ? $0 : Self.methodNotAllowedCode
+        }
         leaves[own].mayMeetTokenCall = false
     }
 
     private mutating func reserve(_ segments: [PathPattern.Segment]) {
-        for below in [PathPattern.Segment.rest, .literal("")] {
+        for below in [PathPattern.Segment.wildcard, .literal("")] {
             let leaf = leafIndex(for: segments + [below])
             leaves[leaf].targets = Array(repeating: Self.reserved, count: methods.count)
             leaves[leaf].mayMeetTokenCall = false
@@ -187,7 +191,7 @@ public struct RouteTable: Sendable {
                     nodes.append(Node())
                 }
                 node = Int(nodes[node].parameter)
-            case .rest:
+            case .wildcard:
                 if nodes[node].restLeaf < 0 { nodes[node].restLeaf = Int32(addLeaf()) }
                 return Int(nodes[node].restLeaf)
             }
@@ -197,17 +201,17 @@ public struct RouteTable: Sendable {
     }
 
     private mutating func addLeaf() -> Int {
-        leaves.append(Leaf(targets: Array(repeating: Self.nobody, count: methods.count)))
+        leaves.append(Leaf(targets: Array(repeating: Self.unassigned, count: methods.count)))
         return leaves.count - 1
     }
 }
 
-extension OwnEndpoint {
+extension AccountEndpoint {
     /// The methods under which the endpoint is reached.
     var methods: [String] {
         switch self {
         case .signIn: ["POST"]
-        case .whoAmI: ["GET", "HEAD"]
+        case .currentSession: ["GET", "HEAD"]
         case .signOut, .endOtherSessions, .endSession: ["DELETE"]
         case .listSessions: ["GET", "HEAD"]
         }
@@ -216,7 +220,7 @@ extension OwnEndpoint {
     /// Where the endpoint stands under the accounts prefix.
     var segments: [PathPattern.Segment] {
         switch self {
-        case .signIn, .whoAmI, .signOut: []
+        case .signIn, .currentSession, .signOut: []
         case .listSessions, .endOtherSessions: [.literal("sessions")]
         case .endSession: [.literal("sessions"), .parameter("id")]
         }

@@ -2,7 +2,7 @@
 ///
 /// Who sends requests cannot make it slow: the entries come from the configuration, and a look that finds nothing stops
 /// at the first free slot.
-struct SegmentEdges: Sendable {
+struct SegmentEdgeTable: Sendable {
     private struct Edge {
         var hash: UInt32 = 0
         var parent: Int32 = -1

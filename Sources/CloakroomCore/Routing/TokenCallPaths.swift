@@ -34,7 +34,7 @@ public struct TokenCallPaths: Sendable {
     private let distinct: [Int]
 
     /// Takes the calls of all upstreams.
-    public init(_ upstreams: [UpstreamPlan]) {
+    public init(_ upstreams: [UpstreamConfiguration]) {
         var calls: [Call] = []
         for kind in Call.Kind.allCases {
             for upstream in upstreams {
@@ -110,7 +110,7 @@ public struct TokenCallPaths: Sendable {
             case .literal(let text):
                 guard LenientPath.canonical(Array(text.utf8).span).elementsEqual(path[index]) else { return false }
             case .parameter: guard !path[index].isEmpty else { return false }
-            case .rest: return true
+            case .wildcard: return true
             }
         }
         return pattern.count == path.count
@@ -144,7 +144,7 @@ extension PathPattern {
     }
 }
 
-extension UpstreamPlan {
+extension UpstreamConfiguration {
     fileprivate func path(of kind: TokenCallPaths.Call.Kind) -> String? {
         switch kind {
         case .signIn: signIn?.path

@@ -1,12 +1,12 @@
 /// The parts of a session that requests do not need, in one row of bytes: the refresh token, the user, the client.
 ///
 /// Each array of its own would cost 32 bytes and the rounding of an allocation more.
-struct PackedSession: Sendable, CustomStringConvertible, CustomReflectable {
+struct CompactSessionFields: Sendable, CustomStringConvertible, CustomReflectable {
     private static let headerSize = 10
     private static let absent: UInt32 = .max
     private let bytes: [UInt8]
 
-    init(refreshToken: Secret?, user: UserProfile, client: SessionClient) {
+    init(refreshToken: Secret?, user: UserProfile, client: SessionClientInfo) {
         // Addresses are short and account names bounded; whatever is longer would not fit its length field.
         let peer = Array(client.peer.utf8.prefix(255))
         let account = user.account.canonicalBytes.prefix(Int(UInt16.max))
@@ -56,8 +56,8 @@ struct PackedSession: Sendable, CustomStringConvertible, CustomReflectable {
             name: nameEnd == accountEnd ? nil : AccountName(canonicalBytes: Array(bytes[accountEnd..<nameEnd])))
     }
 
-    var client: SessionClient {
-        SessionClient(
+    var client: SessionClientInfo {
+        SessionClientInfo(
             peer: String(decoding: bytes[nameEnd..<peerEnd], as: UTF8.self),
             userAgent: UserAgentFamily(rawValue: bytes[7]) ?? .other)
     }

@@ -18,15 +18,15 @@ public final class Session: Sendable {
     /// Which upstream issued its tokens: they are sent to no other.
     public let source: SessionSource
     /// When its tokens are to be renewed.
-    public let renewal: RenewalTimes
-    private let obtainedAt: Timestamp
-    private let accessExpiresAt: Timestamp
-    private let packed: PackedSession
+    public let update: RefreshSchedule
+    private let tokensIssuedAt: Timestamp
+    private let accessTokenExpiresAt: Timestamp
+    private let packed: CompactSessionFields
     private let lastUse: Atomic<Int64>
 
     /// Makes a session.
     public init(
-        key: SessionKey, user: UserProfile, tokens: SessionTokens, client: SessionClient = SessionClient(),
+        key: SessionKey, user: UserProfile, tokens: TokenSet, client: SessionClientInfo = SessionClientInfo(),
         source: SessionSource = .unknown, createdAt: Timestamp, expiresAt: Timestamp, lastUsedAt: Timestamp,
         version: UInt64 = 1
     ) {
@@ -36,10 +36,10 @@ public final class Session: Sendable {
         self.expiresAt = expiresAt
         self.version = version
         self.source = source
-        renewal = RenewalTimes(tokens, spread: key.word3)
-        obtainedAt = tokens.obtainedAt
-        accessExpiresAt = tokens.accessExpiresAt ?? Timestamp(milliseconds: .max)
-        packed = PackedSession(refreshToken: tokens.refreshToken, user: user, client: client)
+        update = RefreshSchedule(tokens, spread: key.word3)
+        tokensIssuedAt = tokens.issuedAt
+        accessTokenExpiresAt = tokens.accessTokenExpiresAt ?? Timestamp(milliseconds: .max)
+        packed = CompactSessionFields(refreshToken: tokens.refreshToken, user: user, client: client)
         lastUse = Atomic(lastUsedAt.milliseconds)
     }
 
@@ -50,24 +50,25 @@ public final class Session: Sendable {
     public var user: UserProfile { packed.user }
 
     /// What the upstream gave.
-    public var tokens: SessionTokens {
-        SessionTokens(
+    public var tokens: TokenSet {
+        TokenSet(
             authorization: authorization, refreshToken: packed.refreshToken,
-            accessExpiresAt: accessExpiresAt.milliseconds == .max ? nil : accessExpiresAt, obtainedAt: obtainedAt)
+            accessTokenExpiresAt: accessTokenExpiresAt.milliseconds == .max ? nil : accessTokenExpiresAt,
+            obtainedAt: tokensIssuedAt)
     }
 
     /// Where it was signed in from.
-    public var client: SessionClient { packed.client }
+    public var client: SessionClientInfo { packed.client }
 
     /// Whether there is a refresh token.
-    public var isRenewable: Bool { packed.hasRefreshToken }
+    public var isRefreshable: Bool { packed.hasRefreshToken }
 
     /// Whether the access token is in the last fifth of its life or past its end, so that a rejection may be due to its
-    /// age. Does not depend on ``renewal``, which is bounded by ``RenewalTimes/minimumInterval``.
+    /// age. Does not depend on ``refresh``, which is bounded by ``RefreshSchedule/minimumInterval``.
     public func hasAgedAccessToken(at now: Timestamp) -> Bool {
-        guard accessExpiresAt.milliseconds != .max else { return false }
-        return now >= accessExpiresAt
-            - .milliseconds(RenewalTimes.window(until: accessExpiresAt, obtainedAt: obtainedAt))
+        guard accessTokenExpiresAt.milliseconds != .max else { return false }
+        return now >= accessTokenExpiresAt
+            - .milliseconds(RefreshSchedule.window(until: accessTokenExpiresAt, obtainedAt: tokensIssuedAt))
     }
 
     /// When it was last used, as exactly as ``touch(at:granularity:)`` keeps it.
@@ -85,11 +86,11 @@ public final class Session: Sendable {
     }
 
     /// The same session with what was renewed, one version on.
-    public func renewed(with renewal: SessionRenewal, expiresAt: Timestamp? = nil) -> Session {
+    public func refreshed(with refresh: SessionUpdate, expiresAt: Timestamp? = nil) -> Session {
         Session(
             key: key,
-            user: UserProfile(json: renewal.userJSON ?? user.json, account: user.account, name: user.name),
-            tokens: renewal.tokens ?? tokens, client: client, source: source, createdAt: createdAt,
+            user: UserProfile(json: refresh.userJSON ?? user.json, account: user.account, name: user.name),
+            tokens: refresh.tokens ?? tokens, client: client, source: source, createdAt: createdAt,
             expiresAt: expiresAt ?? self.expiresAt, lastUsedAt: lastUsedAt, version: version + 1)
     }
 }
@@ -146,23 +147,24 @@ public struct UserProfile: Sendable, Equatable, CustomStringConvertible, CustomR
 }
 
 /// What an upstream gives for credentials. Stays on this side.
-public struct SessionTokens: Sendable, Equatable {
+public struct TokenSet: Sendable, Equatable {
     /// The value of the `Authorization` field: `Bearer`, a space, the access token. Visible ASCII only.
     public var authorization: Secret
     /// For renewing and revoking; `nil` in the dialect without.
     public var refreshToken: Secret?
     /// When the access token ends; `nil` where nothing is known.
-    public var accessExpiresAt: Timestamp?
+    public var accessTokenExpiresAt: Timestamp?
     /// When the upstream gave them.
-    public var obtainedAt: Timestamp
+    public var issuedAt: Timestamp
 
     /// Makes tokens.
     public init(
-        authorization: Secret, refreshToken: Secret? = nil, accessExpiresAt: Timestamp? = nil, obtainedAt: Timestamp
+        authorization: Secret, refreshToken: Secret? = nil, accessTokenExpiresAt: Timestamp? = nil,
+        obtainedAt: Timestamp
     ) {
         self.authorization = authorization
         self.refreshToken = refreshToken
-        self.accessExpiresAt = accessExpiresAt
-        self.obtainedAt = obtainedAt
+        self.accessTokenExpiresAt = accessTokenExpiresAt
+        self.issuedAt = obtainedAt
     }
 }

@@ -1,5 +1,5 @@
 /// Where a session was signed in from, for the list that its user sees. Nothing is ever decided by it.
-public struct SessionClient: Sendable, Equatable {
+public struct SessionClientInfo: Sendable, Equatable {
     /// The peer's address without port; at most 255 bytes are kept.
     public var peer: String
     /// What kind of user agent it was.
@@ -45,13 +45,13 @@ public enum UserAgentFamily: UInt8, Sendable, Hashable, CaseIterable {
 
     /// Reads the value of a `User-Agent` field. The order counts: most browsers name others too.
     public init(userAgent: String) {
-        let marks: [(String, UserAgentFamily)] = [
+        let summary: [(String, UserAgentFamily)] = [
             ("Edg", .edge), ("OPR/", .opera), ("Firefox/", .firefox), ("FxiOS/", .firefox), ("CriOS/", .chrome),
             ("Chrome/", .chrome), ("CFNetwork/", .cfNetwork), ("Safari/", .safari), ("okhttp/", .okhttp),
             ("curl/", .curl), ("python", .python), ("Python", .python),
         ]
         let text = userAgent.utf8
-        self = marks.first { Self.contains(text, $0.0.utf8) }?.1 ?? .other
+        self = summary.first { Self.contains(text, $0.0.utf8) }?.1 ?? .other
     }
 
     private static func contains(_ text: String.UTF8View, _ mark: String.UTF8View) -> Bool {

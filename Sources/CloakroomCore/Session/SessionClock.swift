@@ -11,19 +11,19 @@ import Synchronization
 /// a clock that is set back there lengthens sessions by as much.
 public final class SessionClock: Sendable {
     private let highest = Atomic<Int64>(.min)
-    private let isSteady: Bool
+    private let isMonotonic: Bool
 
     /// Makes a clock that knows of no reading yet.
     /// - Parameter isSteady: Whether it never goes back.
-    public init(isSteady: Bool = true) {
-        self.isSteady = isSteady
+    public init(isMonotonic: Bool = true) {
+        self.isMonotonic = isMonotonic
     }
 
     /// Takes a reading.
     /// - Parameter offset: The wall clock's time less the monotonic clock's, in nanoseconds.
     /// - Returns: The largest of all readings so far, to be added to the monotonic clock's time.
-    public func steadied(_ offset: Int64) -> Int64 {
-        guard isSteady else { return offset }
+    public func monotonicOffset(_ offset: Int64) -> Int64 {
+        guard isMonotonic else { return offset }
         return highest.max(offset, ordering: .relaxed).newValue
     }
 }

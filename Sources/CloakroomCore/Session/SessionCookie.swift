@@ -7,40 +7,40 @@ public import NIOCore
 public final class SessionCookie: Sendable {
     /// The name as bytes.
     private let name: [UInt8]
-    private let plan: CookiePlan
+    private let configuration: CookieConfiguration
 
     /// Makes it from its plan.
-    public init(_ plan: CookiePlan) {
-        self.plan = plan
-        self.name = Array(plan.name.utf8)
+    public init(_ configuration: CookieConfiguration) {
+        self.configuration = configuration
+        self.name = Array(configuration.name.utf8)
     }
 
     /// What a request carries under the cookie's name.
-    public enum Reading: Sendable, Equatable {
+    public enum ParseResult: Sendable, Equatable {
         /// Nothing.
         case absent
         /// Something that cannot be a ticket, or two different values: no session.
-        case unusable
+        case invalid
         /// One ticket.
         case ticket(SessionTicket)
     }
 
     /// Reads the ticket from a request's `Cookie` fields (RFC 6265 §4.2).
-    public func read(_ head: borrowing RequestHead) -> Reading {
+    public func read(_ head: borrowing RequestHead) -> ParseResult {
         let bytes = head.bytes.readableBytesUInt8Span
-        var reading = Reading.absent
+        var reading = ParseResult.absent
         for field in head.fields where field.name == .cookie {
-            var pairs = CookiePairs(field.valueRange)
+            var pairs = CookiePairIterator(field.valueRange)
             while let pair = pairs.next(bytes) {
-                guard isOurs(pair, bytes) else { continue }
+                guard isSessionCookie(pair, bytes) else { continue }
                 guard let ticket = SessionTicket(cookieValue: bytes.extracting(pair.value.start..<pair.value.end))
                 else {
-                    return .unusable
+                    return .invalid
                 }
                 switch reading {
                 case .absent: reading = .ticket(ticket)
                 case .ticket(let first) where first == ticket: continue
-                case .ticket, .unusable: return .unusable
+                case .ticket, .invalid: return .invalid
                 }
             }
         }
@@ -50,13 +50,13 @@ public final class SessionCookie: Sendable {
     /// Writes what a `Cookie` field holds besides our pair: `Cookie: ` before the first of them, `; ` before the others,
     /// no line end.
     /// - Returns: Whether anything was written, by this or an earlier call as told by `hasWritten`.
-    public func writeOthers(
-        of field: FieldIndex, from bytes: Span<UInt8>, into buffer: inout ByteBuffer, hasWritten: Bool
+    public func writeOtherCookies(
+        of field: FieldSlice, from bytes: Span<UInt8>, into buffer: inout ByteBuffer, hasWritten: Bool
     ) -> Bool {
         var hasWritten = hasWritten
-        var pairs = CookiePairs(field.valueRange)
+        var pairs = CookiePairIterator(field.valueRange)
         while let pair = pairs.next(bytes) {
-            guard !isOurs(pair, bytes) else { continue }
+            guard !isSessionCookie(pair, bytes) else { continue }
             if hasWritten { buffer.writeStaticString("; ") } else { buffer.writeStaticString("Cookie: ") }
             buffer.writeBytes(bytes.extracting(pair.whole.start..<pair.whole.end).bytes)
             hasWritten = true
@@ -65,7 +65,7 @@ public final class SessionCookie: Sendable {
     }
 
     /// Whether a `Set-Cookie` value sets or clears our cookie. An upstream may not.
-    public func isSet(by value: Span<UInt8>) -> Bool {
+    public func setsSessionCookie(by value: Span<UInt8>) -> Bool {
         var index = 0
         // A cookie without a name comes back as its value alone: `=name=value` sets what looks like ours.
         while index < value.count, value[index] == 0x20 || value[index] == 0x09 || value[index] == UInt8(ascii: "=") {
@@ -80,20 +80,20 @@ public final class SessionCookie: Sendable {
     }
 
     /// The `Set-Cookie` value that gives a ticket to who signed in. It ends with the browser's session.
-    public func setting(_ ticket: SessionTicket) -> String {
-        "\(plan.name)=\(ticket.cookieValue)\(attributes)"
+    public func setCookieValue(_ ticket: SessionTicket) -> String {
+        "\(configuration.name)=\(ticket.cookieValue)\(attributes)"
     }
 
     /// The `Set-Cookie` value that takes the ticket away again.
-    public var clearing: String {
-        "\(plan.name)=\(attributes); Max-Age=0"
+    public var clearCookieValue: String {
+        "\(configuration.name)=\(attributes); Max-Age=0"
     }
 
     private var attributes: String {
-        "; Path=/; HttpOnly\(plan.isSecure ? "; Secure" : ""); SameSite=\(plan.sameSite.rawValue)"
+        "; Path=/; HttpOnly\(configuration.isSecure ? "; Secure" : ""); SameSite=\(configuration.sameSite.rawValue)"
     }
 
-    private func isOurs(_ pair: CookiePairs.Pair, _ bytes: Span<UInt8>) -> Bool {
+    private func isSessionCookie(_ pair: CookiePairIterator.Pair, _ bytes: Span<UInt8>) -> Bool {
         guard pair.name.count == name.count else { return false }
         for offset in name.indices where bytes[pair.name.start + offset] != name[offset] { return false }
         return true
@@ -101,7 +101,7 @@ public final class SessionCookie: Sendable {
 }
 
 /// Goes through the pairs of one `Cookie` field.
-private struct CookiePairs {
+private struct CookiePairIterator {
     struct Pair {
         var whole: ByteRange
         var name: ByteRange

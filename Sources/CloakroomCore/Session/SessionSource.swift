@@ -1,6 +1,6 @@
 /// The identity source of a session: which upstream issued its tokens. Tokens are sent to no other.
 ///
-/// A source is determined by a name alone, ``UpstreamPlan/sessionSource``, and not by addresses: targets are added, moved
+/// A source is determined by a name alone, ``UpstreamConfiguration/sessionSource``, and not by addresses: targets are added, moved
 /// and replaced while sessions go on. A name that is to mean another API from now on needs another `sessionSource`, which
 /// ends the sessions of the one before; an upstream that is only renamed keeps its sessions by keeping its
 /// `sessionSource`.
@@ -19,7 +19,7 @@ public struct SessionSource: Sendable, Hashable {
     public static let unknown = SessionSource(value: 0)
 
     /// An upstream that signs people in with credentials.
-    /// - Parameter name: ``UpstreamPlan/sessionSource``.
+    /// - Parameter name: ``UpstreamConfiguration/sessionSource``.
     public init(upstream name: String) {
         // The key is fixed, for names are no secret. The kind comes first, so that other kinds of sources share no value.
         let hash = KeyedHash(key0: 0x636c_6f61_6b72_6f6f, key1: 0x6d20_736f_7572_6365).hash([1] + Array(name.utf8))
@@ -27,7 +27,7 @@ public struct SessionSource: Sendable, Hashable {
     }
 }
 
-extension GatewayPlan {
+extension GatewayConfiguration {
     /// The source of all sessions that are made under this plan; `nil` where nobody signs in.
     public var sessionSource: SessionSource? {
         accounts.upstream.map { SessionSource(upstream: upstreams[$0].sessionSource) }

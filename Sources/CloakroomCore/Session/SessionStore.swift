@@ -1,37 +1,37 @@
 /// What a look for a session gave.
 public enum SessionLookup: Sendable {
     /// It is there and may be used.
-    case live(Session)
+    case active(Session)
     /// It cannot be used, and why.
-    case none(UnauthorizedReason)
+    case missing(UnauthorizedReason)
     /// The local table cannot tell; ``SessionStore/load(_:now:)`` can.
-    case unknown
+    case notCached
 }
 
 /// The sessions at hand: a look takes no wait, so event loops may ask.
-public protocol SessionTable: Sendable {
+public protocol SessionLookupTable: Sendable {
     /// Looks a session up. A store whose every session is at hand never answers ``SessionLookup/unknown``.
     /// - Parameters:
     ///   - slides: Whether the look counts as a use of the session.
-    func find(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup
+    func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup
     /// The same, for who asks for one ticket again and again.
     /// - Parameter key: The ticket's key from an earlier look; `nil` at first, and then left there for the next.
-    func find(_ ticket: SessionTicket, key: inout SessionKey?, now: Timestamp, slides: Bool) -> SessionLookup
+    func lookup(_ ticket: SessionTicket, key: inout SessionKey?, now: Timestamp, slides: Bool) -> SessionLookup
 }
 
-extension SessionTable {
+extension SessionLookupTable {
     /// For tables that have no use for keys.
-    public func find(
+    public func lookup(
         _ ticket: SessionTicket, key: inout SessionKey?, now: Timestamp, slides: Bool
     ) -> SessionLookup {
-        find(ticket, now: now, slides: slides)
+        lookup(ticket, now: now, slides: slides)
     }
 }
 
 /// Keeps sessions. Every store passes the same contract tests.
 ///
 /// A store that cannot be reached throws; it never says that a session is not there.
-public protocol SessionStore: SessionTable, RenewalStore, AccountSessions, ThrottleStore {
+public protocol SessionStore: SessionLookupTable, RefreshLeaseStore, AccountSessions, ThrottleStore {
     /// Keeps a new session.
     /// - Returns: The ticket for the client, and the session.
     func create(_ new: NewSession, now: Timestamp) async throws(SessionStoreError) -> (SessionTicket, Session)
@@ -55,15 +55,15 @@ public struct NewSession: Sendable {
     /// Who signed in.
     public var user: UserProfile
     /// What the upstream gave.
-    public var tokens: SessionTokens
+    public var tokens: TokenSet
     /// Where from.
-    public var client: SessionClient
+    public var client: SessionClientInfo
     /// Which upstream issued the tokens.
     public var source: SessionSource
 
     /// Makes the parts of a session.
     public init(
-        user: UserProfile, tokens: SessionTokens, client: SessionClient = SessionClient(),
+        user: UserProfile, tokens: TokenSet, client: SessionClientInfo = SessionClientInfo(),
         source: SessionSource = .unknown
     ) {
         self.user = user
@@ -78,89 +78,89 @@ public struct NewSession: Sendable {
 /// The fence of a lease counts the leases of its session: a save under an earlier one comes too late and is refused. The
 /// version of a session counts its changes: a save over another version than the one at hand would undo somebody's
 /// change and is refused too.
-public protocol RenewalStore: Sendable {
+public protocol RefreshLeaseStore: Sendable {
     /// Takes the lease on a session's renewal.
     /// - Parameter duration: After this it ends by itself; a holder that is still there must not act on it any more.
     func lease(_ key: SessionKey, for duration: Duration, now: Timestamp) async throws(SessionStoreError)
-        -> LeaseAttempt
+        -> LeaseResult
     /// Keeps what was renewed: if the lease is the latest and the session still has the version of `session`.
     /// - Throws: ``SessionStoreError``: whether it was kept is not known then.
     func save(
-        _ renewal: SessionRenewal, ticket: SessionTicket, over session: Session, under lease: RenewalLease,
+        _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
         now: Timestamp
-    ) async throws(SessionStoreError) -> SaveAttempt
+    ) async throws(SessionStoreError) -> SaveResult
     /// Ends a session whose tokens the upstream refused to renew, on the same two conditions.
-    func reject(_ session: Session, under lease: RenewalLease, now: Timestamp) async throws(SessionStoreError)
-        -> RejectAttempt
+    func reject(_ session: Session, under lease: RefreshLease, now: Timestamp) async throws(SessionStoreError)
+        -> RejectResult
     /// Gives a lease back before its time. A store that cannot be reached lets it run out.
-    func release(_ lease: RenewalLease, of key: SessionKey) async
+    func release(_ lease: RefreshLease, of key: SessionKey) async
     /// Whether renewals may begin. For some seconds after an outage only those may go on whose refresh token was spent
     /// before it: another replica that spent it again would end the session.
-    var mayBeginRenewals: Bool { get }
+    var allowsNewRefreshes: Bool { get }
     /// Looks a session up in the store itself, whatever the local table holds.
     func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup
 }
 
-extension RenewalStore {
+extension RefreshLeaseStore {
     /// For stores that know no outages.
-    public var mayBeginRenewals: Bool { true }
+    public var allowsNewRefreshes: Bool { true }
 }
 
 /// The right to renew a session's tokens.
-public struct RenewalLease: Sendable, Hashable {
+public struct RefreshLease: Sendable, Hashable {
     /// Counts the leases of the session.
-    public let fence: UInt64
+    public let fencingToken: UInt64
 
     /// Makes a lease.
     public init(fence: UInt64) {
-        self.fence = fence
+        self.fencingToken = fence
     }
 }
 
 /// What came of asking for a lease.
-public enum LeaseAttempt: Sendable, Equatable {
+public enum LeaseResult: Sendable, Equatable {
     /// It is the caller's.
-    case held(RenewalLease)
+    case acquired(RefreshLease)
     /// Somebody else has it.
-    case taken
+    case heldByOther
     /// There is no such session any more.
-    case gone
+    case notFound
 }
 
 /// What is to be changed of a session; `nil` leaves it as it is.
-public struct SessionRenewal: Sendable, Equatable {
+public struct SessionUpdate: Sendable, Equatable {
     /// New tokens.
-    public var tokens: SessionTokens?
+    public var tokens: TokenSet?
     /// The user's data, fetched again: a JSON object in UTF-8.
     public var userJSON: [UInt8]?
 
     /// Makes a renewal.
-    public init(tokens: SessionTokens? = nil, userJSON: [UInt8]? = nil) {
+    public init(tokens: TokenSet? = nil, userJSON: [UInt8]? = nil) {
         self.tokens = tokens
         self.userJSON = userJSON
     }
 }
 
 /// What came of saving a renewal.
-public enum SaveAttempt: Sendable {
+public enum SaveResult: Sendable {
     /// It is kept: the session as it is now.
     case saved(Session)
     /// The session has changed since it was read; the lease is good.
-    case changed
+    case versionConflict
     /// Somebody has taken a later lease, or this one has run out and is not known any more.
-    case fenced
+    case staleLease
     /// There is no such session any more.
-    case gone
+    case notFound
 }
 
 /// What came of ending a session that could not be renewed.
-public enum RejectAttempt: Sendable, Equatable {
+public enum RejectResult: Sendable, Equatable {
     /// It is ended.
     case ended
     /// The session has changed, or somebody has taken a later lease: it goes on.
-    case changed
+    case versionConflict
     /// There was no such session any more.
-    case gone
+    case notFound
 }
 
 /// The sessions of one account, on all replicas.
@@ -221,11 +221,11 @@ public struct SessionSummary: Sendable, Equatable {
     /// When it ends at the latest.
     public var expiresAt: Timestamp
     /// Where from.
-    public var client: SessionClient
+    public var client: SessionClientInfo
 
     /// Makes a summary.
     public init(
-        id: SessionID, createdAt: Timestamp, lastUsedAt: Timestamp, expiresAt: Timestamp, client: SessionClient
+        id: SessionID, createdAt: Timestamp, lastUsedAt: Timestamp, expiresAt: Timestamp, client: SessionClientInfo
     ) {
         self.id = id
         self.createdAt = createdAt
@@ -257,7 +257,7 @@ public enum SessionEndReason: String, Sendable, Hashable, CaseIterable {
     /// The upstream refused to renew its tokens.
     case refreshRejected = "refresh_rejected"
     /// The upstream that issued its tokens is not the one that signs people in any more.
-    case sourceGone = "source_gone"
+    case sourceRemoved = "source_gone"
     /// What the store keeps of it cannot be read: it was damaged, or sealed under a secret that is not known here.
     case unreadable
 }

@@ -24,8 +24,8 @@ public struct SessionTimeouts: Sendable, Equatable {
     }
 
     /// Takes the timeouts of a plan.
-    public init(_ plan: SessionPlan) {
-        self.init(idle: plan.idleTimeout, absolute: plan.absoluteTimeout)
+    public init(_ configuration: SessionConfiguration) {
+        self.init(idle: configuration.idleTimeout, absolute: configuration.absoluteTimeout)
     }
 
     /// When a session that is made now ends at the latest.
@@ -35,15 +35,15 @@ public struct SessionTimeouts: Sendable, Equatable {
 
     /// When a session that was made then ends at the latest, given the tokens it has: without a refresh token it is of no
     /// use once its access token has ended.
-    public func end(ofSessionMadeAt created: Timestamp, tokens: SessionTokens) -> Timestamp {
+    public func end(ofSessionMadeAt created: Timestamp, tokens: TokenSet) -> Timestamp {
         let end = end(ofSessionMadeAt: created)
-        guard tokens.refreshToken == nil, let accessEnd = tokens.accessExpiresAt else { return end }
+        guard tokens.refreshToken == nil, let accessEnd = tokens.accessTokenExpiresAt else { return end }
         return min(end, accessEnd)
     }
 
     /// When a session ends at the latest once it is renewed: its end was fixed when it was made, and may only come nearer.
-    public func end(of session: Session, renewedWith renewal: SessionRenewal) -> Timestamp {
-        min(session.expiresAt, end(ofSessionMadeAt: session.createdAt, tokens: renewal.tokens ?? session.tokens))
+    public func end(of session: Session, refreshedWith refresh: SessionUpdate) -> Timestamp {
+        min(session.expiresAt, end(ofSessionMadeAt: session.createdAt, tokens: refresh.tokens ?? session.tokens))
     }
 
     /// Whether a session is over by what it knows of itself.
@@ -96,7 +96,7 @@ extension SessionEndReason {
     /// What a client with the ticket of a session that ended is told.
     public var unauthorizedReason: UnauthorizedReason {
         switch self {
-        case .signedOut, .replaced, .revoked, .sourceGone: .revoked
+        case .signedOut, .replaced, .revoked, .sourceRemoved: .revoked
         case .unreadable: .noSession
         case .refreshRejected: .refreshRejected
         case .expiredIdle: .expiredIdle

@@ -8,7 +8,7 @@ public protocol TargetSelecting: Sendable {
     ///   - isFollowUp: Whether the call belongs to one that was sent just before. It gets the target whose turn was last,
     ///     and takes no turn itself. Otherwise pairs of calls would send all first calls to the same target.
     ///   - tried: The targets that failed for this call already.
-    /// - Returns: An index into ``UpstreamPlan/targets``. If all targets are in back-off, the one whose back-off ends
+    /// - Returns: An index into ``UpstreamConfiguration/targets``. If all targets are in back-off, the one whose back-off ends
     ///   first; `nil` after all were tried.
     func chooseTarget(isFollowUp: Bool, tried: [Int], now: UInt64) -> Int?
 
@@ -19,7 +19,7 @@ public protocol TargetSelecting: Sendable {
     /// - Parameters:
     ///   - error: The cause, for operators. It must not contain a secret.
     ///   - begunAt: When the attempt began. An attempt that began before the back-off does not extend it.
-    func targetFailed(_ index: Int, _ failure: ConnectFailure, _ error: any Error, begunAt: UInt64, now: UInt64)
+    func targetFailed(_ index: Int, _ failure: ConnectFailure, _ error: any Error, startedAt: UInt64, now: UInt64)
 }
 
 /// Why no connection could be established.

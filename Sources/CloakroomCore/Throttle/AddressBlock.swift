@@ -1,5 +1,5 @@
 /// What counts as one client: an IPv4 address, or the /64 of an IPv6 address, which is the least that one gets.
-public struct AddressBlock: Hashable, Sendable {
+public struct ClientAddressKey: Hashable, Sendable {
     private let isVersion6: Bool
     private let prefix: UInt64
 

@@ -36,7 +36,7 @@ public enum SignInThrottle {
     ///   - address: The peer's, without port. What is no IP address is taken as it stands.
     ///   - key: The key that they are hashed under.
     public static func keys(account: AccountName, address: String, under key: KeyedHash) -> [ThrottleKey] {
-        let block = AddressBlock(address)?.bytes ?? Array(address.utf8)
+        let block = ClientAddressKey(address)?.bytes ?? Array(address.utf8)
         let name = account.throttleBytes
         let base = account.throttleBytesWithoutMarks
         var keys = [
@@ -51,7 +51,7 @@ public enum SignInThrottle {
     public static func attemptKeys(
         account: AccountName, address: String, under key: KeyedHash
     ) -> [ThrottleKey] {
-        let block = AddressBlock(address)?.bytes ?? Array(address.utf8)
+        let block = ClientAddressKey(address)?.bytes ?? Array(address.utf8)
         return [
             makeKey(.attemptsOfAccount, [account.throttleBytes, block], key), makeKey(.attempts, [block], key),
         ]
@@ -76,25 +76,25 @@ public enum SignInThrottle {
     private static let accountAndAddress = ThrottleRule(
         limit: 5, window: .seconds(120),
         delay: .doubling(first: .seconds(1), longest: .seconds(300), memory: .seconds(3_600)),
-        longestWait: .seconds(300))
+        maxDelay: .seconds(300))
 
     /// Thirty failures in ten minutes, then nothing until these are over. A sign-in that succeeds takes only itself
     /// back: with one account of their own, people could otherwise go on guessing for ever.
     private static let address = ThrottleRule(
-        limit: 30, window: .seconds(600), delay: .window, longestWait: .seconds(600))
+        limit: 30, window: .seconds(600), delay: .window, maxDelay: .seconds(600))
 
     /// A hundred failures in an hour, then one attempt each three seconds until the hour is over.
     ///
     /// Never a lock: whoever knows an address could keep its owner out for good. Three seconds leave many guessers 1,200
     /// guesses an hour, which finds no password worth the name, and leave its owner, who is told to try again then, a
-    /// chance at each turn. `longestWait` is longer than the wait, so that replicas whose clocks differ a little still
+    /// chance at each turn. `maxDelay` is longer than the wait, so that replicas whose clocks differ a little still
     /// hold attempts back together.
     private static let account = ThrottleRule(
-        limit: 100, window: .seconds(3_600), delay: .constant(.seconds(3)), longestWait: .seconds(60))
+        limit: 100, window: .seconds(3_600), delay: .constant(.seconds(3)), maxDelay: .seconds(60))
 
     /// So many in ten minutes, then nothing until these are over.
     private static func attempts(_ limit: UInt32) -> ThrottleRule {
-        ThrottleRule(limit: limit, window: .seconds(600), delay: .window, longestWait: .seconds(600))
+        ThrottleRule(limit: limit, window: .seconds(600), delay: .window, maxDelay: .seconds(600))
     }
 
     /// The scope and the lengths stand before the parts, so that no two names meet by where one part ends.

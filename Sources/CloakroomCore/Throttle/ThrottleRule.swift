@@ -21,14 +21,14 @@ public struct ThrottleRule: Sendable, Equatable {
     public let delay: Delay
     /// No attempt is told to wait longer. A state that says so was written by a clock that has jumped back since, or by
     /// a replica whose clock is far ahead; it holds nobody back.
-    public let longestWait: Duration
+    public let maxDelay: Duration
 
     /// Makes a rule.
-    public init(limit: UInt32, window: Duration, delay: Delay, longestWait: Duration) {
+    public init(limit: UInt32, window: Duration, delay: Delay, maxDelay: Duration) {
         self.limit = limit
         self.window = window
         self.delay = delay
-        self.longestWait = longestWait
+        self.maxDelay = maxDelay
     }
 
     /// How long an attempt has to wait; `nil` lets it through.
@@ -38,7 +38,7 @@ public struct ThrottleRule: Sendable, Equatable {
     }
 
     /// The state with one attempt more.
-    public func counting(_ state: ThrottleState?, now: Timestamp) -> ThrottleState {
+    public func recordingAttempt(_ state: ThrottleState?, now: Timestamp) -> ThrottleState {
         guard var state = current(state, now: now) else {
             return ThrottleState(count: 1, since: now, notBefore: next(count: 1, since: now, now: now))
         }
@@ -49,7 +49,7 @@ public struct ThrottleRule: Sendable, Equatable {
     }
 
     /// The state with one attempt less: it did not fail, or nobody learned whether it did.
-    public func takingBack(_ state: ThrottleState?, now: Timestamp) -> ThrottleState? {
+    public func removingAttempt(_ state: ThrottleState?, now: Timestamp) -> ThrottleState? {
         guard var state = current(state, now: now), state.count > 1 else { return nil }
         state.count -= 1
         state.notBefore = min(state.notBefore, next(count: state.count, since: state.since, now: now))
@@ -63,7 +63,7 @@ public struct ThrottleRule: Sendable, Equatable {
 
     /// How long a store has to keep a state; not positive if it is over. Bounded, wherever the clock jumps.
     public func lifetime(of state: ThrottleState, now: Timestamp) -> Duration {
-        min(end(of: state) - now, window + longestWait + memory)
+        min(end(of: state) - now, window + maxDelay + memory)
     }
 
     private var memory: Duration {
@@ -74,7 +74,7 @@ public struct ThrottleRule: Sendable, Equatable {
     private func current(_ state: ThrottleState?, now: Timestamp) -> ThrottleState? {
         guard var state else { return nil }
         if state.since > now { state.since = now }
-        if state.notBefore - now > longestWait { state.notBefore = now }
+        if state.notBefore - now > maxDelay { state.notBefore = now }
         return now < end(of: state) ? state : nil
     }
 

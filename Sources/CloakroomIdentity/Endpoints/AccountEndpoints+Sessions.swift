@@ -6,17 +6,17 @@ import CloakroomCore
 /// replica. Their tokens are revoked upstream in the background where the store can open them: the memory store can; one
 /// that keeps sessions sealed cannot without their tickets, and the audit line says so. The session that asks is another
 /// matter: its ticket is at hand.
-extension AccountEndpoints {
+extension AccountController {
     /// 200 with the sessions of whoever asks.
-    func listSessions(_ request: OwnRequest) async -> OwnResponse {
+    func listSessions(_ request: AccountRequest) async -> AccountResponse {
         await withSession(of: request) { session throws(SessionStoreError) in
             let all = try await ownSessions(of: session, now: request.now)
-            return OwnResponse(status: 200, content: .json(SessionListDocument.make(all, current: session.id)))
+            return AccountResponse(status: 200, content: .json(SessionListDocument.make(all, current: session.id)))
         }
     }
 
     /// 200 with `{"ended": n}`: a page that says how many there were needs no second request.
-    func endOtherSessions(_ request: OwnRequest) async -> OwnResponse {
+    func endOtherSessions(_ request: AccountRequest) async -> AccountResponse {
         await withSession(of: request) { session throws(SessionStoreError) in
             var ended = try await store.takeAll(
                 of: session.user.account, but: session.id, reason: .revoked, now: request.now)
@@ -34,13 +34,13 @@ extension AccountEndpoints {
                 }
             }
             noteEnd(of: ended, by: session, request)
-            return OwnResponse(status: 200, content: .json(Array(#"{"ended":\#(ended.count)}"#.utf8)))
+            return AccountResponse(status: 200, content: .json(Array(#"{"ended":\#(ended.count)}"#.utf8)))
         }
     }
 
     /// 204; 404 for whatever is no session of whoever asks: whether it is somebody else's is not told. Ending the session
     /// that asks is signing out.
-    func endSession(_ request: OwnRequest) async -> OwnResponse {
+    func endSession(_ request: AccountRequest) async -> AccountResponse {
         await withSession(of: request) { session throws(SessionStoreError) in
             guard let id = request.name.flatMap({ SessionID($0) }) else { return problem(.notFound) }
             guard id != session.id else { return await signOut(request) }
@@ -48,7 +48,7 @@ extension AccountEndpoints {
                 return problem(.notFound)
             }
             noteEnd(of: [ended], by: session, request)
-            return OwnResponse(status: 204)
+            return AccountResponse(status: 204)
         }
     }
 
@@ -74,7 +74,7 @@ extension AccountEndpoints {
         return try await store.take(id, of: name, reason: reason, now: now)
     }
 
-    private func noteEnd(of ended: [EndedSession], by session: Session, _ request: OwnRequest) {
+    private func noteEnd(of ended: [EndedSession], by session: Session, _ request: AccountRequest) {
         guard !ended.isEmpty else { return }
         let tokens = revocations.revoke(ended)
         observer.accountEvent(

@@ -1,60 +1,60 @@
 import CloakroomCore
 import Tracing
 
-extension AccountEndpoints {
+extension AccountController {
     /// Exchanges credentials for a session.
     ///
     /// Every sign-in makes a new ticket. The session whose ticket came with the request ends once there is the new one,
     /// so that a sign-in that fails leaves everything as it was.
-    func signIn(_ request: OwnRequest) async -> OwnResponse {
-        await spans.within("sign_in") { span in
-            let start = Beginning(span: span)
+    func signIn(_ request: AccountRequest) async -> AccountResponse {
+        await spans.withSpan("sign_in") { span in
+            let start = AttemptStart(span: span)
             switch await verdict(on: request, since: start) {
-            case .refused(let response): return response
+            case .rejected(let response): return response
             case .accepted(let signedIn, let accountHash):
-                return await establish(
-                    signedIn, accountHash: accountHash, since: start, for: request.withoutCredentials)
+                return await createSession(
+                    signedIn, accountHash: accountHash, since: start, for: request.redacted)
             }
         }
     }
 
     /// When an attempt began, and its span if it has one.
-    private struct Beginning {
+    private struct AttemptStart {
         let time = ContinuousClock.now
         let span: (any Span)?
     }
 
     /// What came of the credentials.
-    private enum Verdict {
-        case accepted(SignedIn, accountHash: UInt64)
-        case refused(OwnResponse)
+    private enum CredentialCheck {
+        case accepted(SignInResult, accountHash: UInt64)
+        case rejected(AccountResponse)
     }
 
     /// Reads the credentials, sees whether they may be tried now, and has the upstream judge them. They are gone when it
     /// returns.
-    private func verdict(on request: OwnRequest, since start: Beginning) async -> Verdict {
+    private func verdict(on request: AccountRequest, since start: AttemptStart) async -> CredentialCheck {
         let credentials: Credentials
         do {
-            credentials = try SignInInput.read(request)
+            credentials = try SignInRequestParser.read(request)
         } catch {
             note(.invalid, accountHash: nil, since: start, request)
-            return .refused(problem(error.code))
+            return .rejected(problem(error.code))
         }
         // Every spelling of an account is the same account, to the throttle as to the log.
         let account = AccountName(email: credentials.email)
         let accountHash = hashes.hash(account)
-        var attempt: ThrottledAttempt?
+        var attempt: SignInAttempt?
         do throws(SessionStoreError) {
             switch try await throttle?.admit(account, from: request.origin.peer, now: request.now) {
             case .throttled(let wait):
                 note(.throttled, accountHash: accountHash, since: start, request)
-                return .refused(problem(.throttled, retryAfter: SignInThrottle.retryAfter(wait)))
+                return .rejected(problem(.throttled, retryAfter: SignInThrottle.retryAfter(wait)))
             case .admitted(let admitted): attempt = admitted
             case nil: break
             }
         } catch {
             note(.storeError, accountHash: accountHash, since: start, request)
-            return .refused(storeFailure(error))
+            return .rejected(storeFailure(error))
         }
         do {
             let signedIn = try await client.signIn(credentials, traceparent: request.traceparent, now: request.wallTime)
@@ -64,27 +64,27 @@ extension AccountEndpoints {
             // Users do not wait because the upstream was away. Every other failure counts: an upstream may reject a
             // wrong password in a form that the gateway does not know, also by closing the connection or by silence.
             if error.isUnjudged {
-                await attempt?.takeBack(now: request.now + (ContinuousClock.now - start.time))
+                await attempt?.release(now: request.now + (ContinuousClock.now - start.time))
             }
             if case .misconfigured(let reason) = error.kind {
                 observer.accountEvent(.identityMisconfigured(reason, in: error.call), from: request.origin)
             }
             note(outcome(of: error), accountHash: accountHash, since: start, request)
-            return .refused(upstreamFailure(error))
+            return .rejected(upstreamFailure(error))
         }
     }
 
-    private func establish(
-        _ signedIn: SignedIn, accountHash: UInt64, since start: Beginning, for request: OwnRequest
-    ) async -> OwnResponse {
+    private func createSession(
+        _ signedIn: SignInResult, accountHash: UInt64, since start: AttemptStart, for request: AccountRequest
+    ) async -> AccountResponse {
         do throws(SessionStoreError) {
-            let (ticket, session, replaced) = try await exchange(signedIn, for: request)
+            let (ticket, session, replaced) = try await replaceSession(signedIn, for: request)
             note(.success, accountHash: accountHash, since: start, request)
             // Before the answer, for the upstream has just shown that it is there, the client bounds the wait, and work
             // that outlives its request would have to be counted and awaited by somebody.
             if let replaced { await revoke(replaced, for: request) }
-            return OwnResponse(
-                status: 200, fields: [OwnResponse.Field("Set-Cookie", cookie.setting(ticket))],
+            return AccountResponse(
+                status: 200, fields: [AccountResponse.Field("Set-Cookie", cookie.setCookieValue(ticket))],
                 content: document(session))
         } catch {
             note(.storeError, accountHash: accountHash, since: start, request)
@@ -94,18 +94,18 @@ extension AccountEndpoints {
 
     /// Makes the new session, then ends the one whose ticket was presented. Either both happen or neither: a store that
     /// fails half way leaves no second session behind, and the new tokens are made void.
-    private func exchange(
-        _ signedIn: SignedIn, for request: OwnRequest
+    private func replaceSession(
+        _ signedIn: SignInResult, for request: AccountRequest
     ) async throws(SessionStoreError) -> (SessionTicket, Session, replaced: Session?) {
         var made: SessionTicket?
         do {
             let userAgent = UserAgentFamily(userAgent: request.userAgent ?? "")
             let new = NewSession(
                 user: signedIn.user, tokens: signedIn.tokens,
-                client: SessionClient(peer: request.origin.peer, userAgent: userAgent), source: source)
+                client: SessionClientInfo(peer: request.origin.peer, userAgent: userAgent), source: source)
             let (ticket, session) = try await store.create(new, now: request.now)
             made = ticket
-            await makeRoom(for: session, request)
+            await evictOldestSessions(for: session, request)
             guard let presented = request.ticket else { return (ticket, session, nil) }
             return (ticket, session, try await store.end(presented, reason: .replaced, now: request.now))
         } catch {
@@ -118,7 +118,7 @@ extension AccountEndpoints {
 
     /// Ends the oldest sessions of an account that has too many, or one person with one password could fill the store.
     /// That it cannot be done now is no reason to refuse a sign-in; the next one tries again.
-    private func makeRoom(for session: Session, _ request: OwnRequest) async {
+    private func evictOldestSessions(for session: Session, _ request: AccountRequest) async {
         guard let all = try? await ownSessions(of: session, now: request.now) else { return }
         var ended: [EndedSession] = []
         for oldest in all.dropFirst(self.session.maxSessionsPerAccount) where oldest.id != session.id {
@@ -130,10 +130,10 @@ extension AccountEndpoints {
         observer.accountEvent(.evicted(ended.map(\.id), tokens: tokens), from: request.origin)
     }
 
-    private func upstreamFailure(_ error: TokenClientError) -> OwnResponse {
+    private func upstreamFailure(_ error: TokenClientError) -> AccountResponse {
         switch error.kind {
         case .rejected:
-            OwnResponse(
+            AccountResponse(
                 Problem(
                     .unauthorized,
                     detail: accounts.messages[.unauthorized] ?? "The email/password combination is invalid.",
@@ -154,10 +154,10 @@ extension AccountEndpoints {
     }
 
     private func note(
-        _ outcome: AccountEvent.SignInOutcome, accountHash: UInt64?, since start: Beginning,
-        _ request: OwnRequest
+        _ outcome: AccountEvent.SignInOutcome, accountHash: UInt64?, since start: AttemptStart,
+        _ request: AccountRequest
     ) {
-        start.span?.note(
+        start.span?.setOutcome(
             outcome: outcome.rawValue, isError: [.upstreamError, .storeError, .misconfigured].contains(outcome))
         observer.accountEvent(
             .signIn(outcome: outcome, accountHash: accountHash, duration: ContinuousClock.now - start.time),
@@ -165,9 +165,9 @@ extension AccountEndpoints {
     }
 }
 
-extension OwnRequest {
+extension AccountRequest {
     /// The request without what somebody signed in with.
-    fileprivate var withoutCredentials: OwnRequest {
+    fileprivate var redacted: AccountRequest {
         var request = self
         request.body = Secret(bytes: [])
         request.authorization = nil

@@ -5,7 +5,7 @@ public import Tracing
 ///
 /// It brings a store, an upstream and an observer together and keeps nothing itself. Whatever happens has an answer; a
 /// store that is not there is 503 and never 401, for nobody is signed out by an outage.
-public struct AccountEndpoints: OwnEndpoints {
+public struct AccountController: AccountEndpointHandler {
     /// Seconds after which trying again makes sense when there was no room or no store.
     static let retryAfter = 5
     /// What a browser throws away at sign-out, so that who sits down next finds nothing: answers it kept, and what pages
@@ -15,13 +15,13 @@ public struct AccountEndpoints: OwnEndpoints {
     let store: any SessionStore
     let client: any TokenClient
     let observer: any AccountObserver
-    let session: SessionPlan
-    let accounts: AccountsPlan
+    let session: SessionConfiguration
+    let accounts: AccountsConfiguration
     let cookie: SessionCookie
-    let hashes: AccountHashes
+    let hashes: AccountHasher
     /// `nil` where the plan throttles nothing.
-    let throttle: ThrottledAttempts?
-    let spans: ChildSpans
+    let throttle: SignInRateLimiter?
+    let spans: SpanFactory
     /// Whose tokens `client` deals in; it is given those of no other source.
     let source: SessionSource
     let revocations: TokenRevocations
@@ -34,8 +34,8 @@ public struct AccountEndpoints: OwnEndpoints {
     ///   - tracer: Makes the spans `sign_in` and `sign_out` for requests that are sampled: below
     ///     ``ServiceContext/current``.
     public init(
-        store: any SessionStore, client: any TokenClient, observer: any AccountObserver, session: SessionPlan,
-        accounts: AccountsPlan, accounts hashes: AccountHashes, source: SessionSource = .unknown,
+        store: any SessionStore, client: any TokenClient, observer: any AccountObserver, session: SessionConfiguration,
+        accounts: AccountsConfiguration, accounts hashes: AccountHasher, source: SessionSource = .unknown,
         revocations: TokenRevocations? = nil, tracer: (any Tracer)? = nil
     ) {
         self.store = store
@@ -46,19 +46,19 @@ public struct AccountEndpoints: OwnEndpoints {
         self.hashes = hashes
         throttle =
             accounts.isThrottled
-            ? ThrottledAttempts(store: store, key: hashes.newest, signInsPerAddress: accounts.signInsPerAddress) : nil
+            ? SignInRateLimiter(store: store, key: hashes.newest, signInsPerAddress: accounts.signInsPerAddress) : nil
         cookie = SessionCookie(session.cookie)
-        spans = ChildSpans(tracer)
+        spans = SpanFactory(tracer)
         self.source = source
         self.revocations =
             revocations ?? TokenRevocations(client: client, observer: observer, source: source)
     }
 
     /// Answers one request, after the calls to store and upstream that it takes.
-    public func answer(_ request: OwnRequest) async -> OwnResponse {
+    public func respond(_ request: AccountRequest) async -> AccountResponse {
         switch request.endpoint {
         case .signIn: await signIn(request)
-        case .whoAmI: await whoAmI(request)
+        case .currentSession: await whoAmI(request)
         case .signOut: await signOut(request)
         case .listSessions: await listSessions(request)
         case .endOtherSessions: await endOtherSessions(request)
@@ -70,26 +70,26 @@ public struct AccountEndpoints: OwnEndpoints {
     ///
     /// A 401 leaves the cookie alone. It opens nothing, and an answer that comes late would take the new ticket of
     /// somebody who has signed in again meanwhile: clearing goes by name, not by value.
-    private func whoAmI(_ request: OwnRequest) async -> OwnResponse {
+    private func whoAmI(_ request: AccountRequest) async -> AccountResponse {
         await withSession(of: request) { session in
-            OwnResponse(status: 200, content: document(session))
+            AccountResponse(status: 200, content: document(session))
         }
     }
 
     /// Answers for whoever has a session, and otherwise says why there is none: 401, or 503 if that cannot be told. The
     /// idle timeout goes on as it was.
     func withSession(
-        of request: OwnRequest, _ body: (Session) async throws(SessionStoreError) -> OwnResponse
-    ) async -> OwnResponse {
+        of request: AccountRequest, _ body: (Session) async throws(SessionStoreError) -> AccountResponse
+    ) async -> AccountResponse {
         guard let ticket = request.ticket else { return unauthorized(.noSession) }
         do throws(SessionStoreError) {
             switch try await lookUp(ticket, now: request.now) {
-            case .live(let session) where session.source == source: return try await body(session)
-            case .live:
-                _ = try await store.end(ticket, reason: .sourceGone, now: request.now)
-                return unauthorized(SessionEndReason.sourceGone.unauthorizedReason)
-            case .none(let reason): return unauthorized(reason)
-            case .unknown: return storeFailure(SessionStoreError(.unavailable))
+            case .active(let session) where session.source == source: return try await body(session)
+            case .active:
+                _ = try await store.end(ticket, reason: .sourceRemoved, now: request.now)
+                return unauthorized(SessionEndReason.sourceRemoved.unauthorizedReason)
+            case .missing(let reason): return unauthorized(reason)
+            case .notCached: return storeFailure(SessionStoreError(.unavailable))
             }
         } catch {
             return storeFailure(error)
@@ -97,8 +97,8 @@ public struct AccountEndpoints: OwnEndpoints {
     }
 
     private func lookUp(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
-        let lookup = store.find(ticket, now: now, slides: false)
-        guard case .unknown = lookup else { return lookup }
+        let lookup = store.lookup(ticket, now: now, slides: false)
+        guard case .notCached = lookup else { return lookup }
         return try await store.load(ticket, now: now)
     }
 
@@ -106,39 +106,39 @@ public struct AccountEndpoints: OwnEndpoints {
     ///
     /// Without a session the answer is the same. Whoever asks is signed out afterwards, which is what they wanted, and a
     /// request that is sent again because its answer was lost is no error.
-    func signOut(_ request: OwnRequest) async -> OwnResponse {
+    func signOut(_ request: AccountRequest) async -> AccountResponse {
         guard let ticket = request.ticket else { return signedOut }
-        return await spans.within("sign_out") { span in
+        return await spans.withSpan("sign_out") { span in
             do throws(SessionStoreError) {
                 if let ended = try await store.end(ticket, reason: .signedOut, now: request.now) {
                     observer.accountEvent(.signOut(ended.id), from: request.origin)
                     let isRevoked = await revoke(ended, for: request)
-                    span?.note(outcome: isRevoked ? "success" : "revoke_failed", isError: !isRevoked)
+                    span?.setOutcome(outcome: isRevoked ? "success" : "revoke_failed", isError: !isRevoked)
                 } else {
-                    span?.note(outcome: "no_session", isError: false)
+                    span?.setOutcome(outcome: "no_session", isError: false)
                 }
                 return signedOut
             } catch {
-                span?.note(outcome: "store_error", isError: true)
+                span?.setOutcome(outcome: "store_error", isError: true)
                 // The session goes on, so its cookie stays: with it the sign-out can be tried again.
                 return storeFailure(error)
             }
         }
     }
 
-    private var signedOut: OwnResponse {
-        OwnResponse(
+    private var signedOut: AccountResponse {
+        AccountResponse(
             status: 204,
             fields: [
-                OwnResponse.Field("Set-Cookie", cookie.clearing),
-                OwnResponse.Field("Clear-Site-Data", Self.clearSiteData),
+                AccountResponse.Field("Set-Cookie", cookie.clearCookieValue),
+                AccountResponse.Field("Clear-Site-Data", Self.clearSiteData),
             ])
     }
 
     /// Makes a session's tokens void at the upstream, as well as that can be done.
     /// - Returns: Whether it could be.
     @discardableResult
-    func revoke(_ session: Session, for request: OwnRequest) async -> Bool {
+    func revoke(_ session: Session, for request: AccountRequest) async -> Bool {
         // Tokens of another upstream are not sent to this one.
         guard session.source == source else {
             observer.accountEvent(.revokeFailed(session.id), from: request.origin)
@@ -153,16 +153,16 @@ public struct AccountEndpoints: OwnEndpoints {
         }
     }
 
-    func document(_ session: Session) -> OwnResponse.Content {
+    func document(_ session: Session) -> AccountResponse.Content {
         .json(SessionDocument.make(session, idleTimeout: self.session.idleTimeout))
     }
 
     /// A problem with the sentence that the plan has for it, if it has one.
-    func problem(_ code: ProblemCode, status: Int? = nil, retryAfter: Int? = nil) -> OwnResponse {
-        OwnResponse(Problem(code, status: status, detail: accounts.messages[code], retryAfter: retryAfter))
+    func problem(_ code: ProblemCode, status: Int? = nil, retryAfter: Int? = nil) -> AccountResponse {
+        AccountResponse(Problem(code, status: status, detail: accounts.messages[code], retryAfter: retryAfter))
     }
 
-    func storeFailure(_ error: SessionStoreError) -> OwnResponse {
+    func storeFailure(_ error: SessionStoreError) -> AccountResponse {
         switch error.kind {
         case .full: problem(.overloaded, retryAfter: Self.retryAfter)
         case .unavailable: problem(.storeUnavailable, retryAfter: Self.retryAfter)
@@ -170,7 +170,7 @@ public struct AccountEndpoints: OwnEndpoints {
     }
 
     /// The plan's sentence for `unauthorized` is about wrong credentials, and nobody gave any here.
-    private func unauthorized(_ reason: UnauthorizedReason) -> OwnResponse {
-        OwnResponse(Problem(.unauthorized, reason: reason))
+    private func unauthorized(_ reason: UnauthorizedReason) -> AccountResponse {
+        AccountResponse(Problem(.unauthorized, reason: reason))
     }
 }

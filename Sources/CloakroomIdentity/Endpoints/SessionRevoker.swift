@@ -26,27 +26,27 @@ public struct SessionRevoker: SessionRevoking {
 
     /// Ends all sessions of an account, and those that were signed in to under its name.
     public func revoke(
-        user account: AccountName, from origin: RequestOrigin, now: Timestamp
+        user account: AccountName, from origin: AuditContext, now: Timestamp
     ) async throws(SessionStoreError) -> Int {
         note(try await sessions.takeAll(of: account, but: nil, reason: .revoked, now: now), origin)
     }
 
     /// Ends all sessions of the account that the upstream which signs people in knows by a user id.
     public func revoke(
-        userID id: String, from origin: RequestOrigin, now: Timestamp
+        userID id: String, from origin: AuditContext, now: Timestamp
     ) async throws(SessionStoreError) -> Int {
         try await revoke(user: AccountName(userID: id, source: source()), from: origin, now: now)
     }
 
     /// Ends one session, whoever's it is.
     public func revoke(
-        session id: SessionID, from origin: RequestOrigin, now: Timestamp
+        session id: SessionID, from origin: AuditContext, now: Timestamp
     ) async throws(SessionStoreError) -> Int {
         let ended = try await sessions.take(id, of: nil, reason: .revoked, now: now)
         return note(ended.map { [$0] } ?? [], origin)
     }
 
-    private func note(_ ended: [EndedSession], _ origin: RequestOrigin) -> Int {
+    private func note(_ ended: [EndedSession], _ origin: AuditContext) -> Int {
         if !ended.isEmpty {
             observer.accountEvent(.revoked(ended.map(\.id), tokens: revoke(ended)), from: origin)
         }

@@ -9,7 +9,7 @@ import Synchronization
 public final class TokenRevocations: Sendable, CustomStringConvertible, CustomReflectable {
     private struct Revocation: Sendable {
         let id: SessionID
-        let tokens: SessionTokens
+        let tokens: TokenSet
     }
 
     private struct State {
@@ -48,9 +48,9 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
         let opened = ended.compactMap(\.opened)
         guard opened.count == ended.count else { return .notRevokedSealed }
         let own = opened.filter { $0.source == source }
-        guard !own.isEmpty || opened.isEmpty else { return .notRevokedSourceGone }
+        guard !own.isEmpty || opened.isEmpty else { return .notRevokedSourceRemoved }
         let left = submit(own.map { Revocation(id: $0.id, tokens: $0.tokens) })
-        for revocation in left { observer.accountEvent(.revokeFailed(revocation.id), from: RequestOrigin()) }
+        for revocation in left { observer.accountEvent(.revokeFailed(revocation.id), from: AuditContext()) }
         return .revoking
     }
 
@@ -61,7 +61,7 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
         await Task { await Self.wait(for: over, within: bound) }.value
     }
 
-    /// Like ``finish(within:)``, but ends at once when its task is cancelled.
+    /// Like ``finish(withSpan:)``, but ends at once when its task is cancelled.
     public func drain(within bound: Duration) async {
         await Self.wait(for: stop(), within: bound)
     }
@@ -88,14 +88,14 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
 
     /// - Returns: Those for which there is no room.
     private func submit(_ revocations: [Revocation]) -> [Revocation] {
-        let (left, begun) = state.withLock { state in
+        let (left, started) = state.withLock { state in
             let room = state.isStopped ? 0 : mostWaiting - state.waiting.count
             state.waiting += revocations.prefix(room)
-            let begun = min(mostAtOnce - state.running, state.waiting.count)
-            state.running += begun
-            return (Array(revocations.dropFirst(room)), begun)
+            let started = min(mostAtOnce - state.running, state.waiting.count)
+            state.running += started
+            return (Array(revocations.dropFirst(room)), started)
         }
-        for _ in 0..<begun { Task { await work() } }
+        for _ in 0..<started { Task { await work() } }
         return left
     }
 
@@ -104,7 +104,7 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
             do {
                 try await client.revoke(next.tokens, traceparent: nil)
             } catch {
-                observer.accountEvent(.revokeFailed(next.id), from: RequestOrigin())
+                observer.accountEvent(.revokeFailed(next.id), from: AuditContext())
             }
         }
     }

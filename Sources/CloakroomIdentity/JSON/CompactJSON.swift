@@ -1,5 +1,5 @@
 /// The bytes of a JSON document without the white space between its tokens. Everything else stays as it was written.
-enum CompactJSON {
+enum JSONMinifier {
     /// - Parameter document: A document that ``JSONValue/init(document:)`` accepts.
     static func make(_ document: [UInt8]) -> [UInt8] {
         var result: [UInt8] = []

@@ -1,13 +1,13 @@
 /// How much renewing may be under way in a process.
-public struct RenewalBounds: Sendable, Equatable {
+public struct RefreshLimits: Sendable, Equatable {
     /// The most requests that wait for renewals.
     public var waiters: Int
     /// The most requests that wait for one session's renewal.
     public var waitersPerSession: Int
     /// The most renewals at a time.
-    public var flights: Int
+    public var concurrentRefreshes: Int
     /// The most sessions whose failures are remembered.
-    public var remembered: Int
+    public var trackedSessions: Int
 
     /// Makes bounds.
     public init(
@@ -15,7 +15,7 @@ public struct RenewalBounds: Sendable, Equatable {
     ) {
         self.waiters = waiters
         self.waitersPerSession = waitersPerSession
-        self.flights = flights
-        self.remembered = remembered
+        self.concurrentRefreshes = flights
+        self.trackedSessions = remembered
     }
 }

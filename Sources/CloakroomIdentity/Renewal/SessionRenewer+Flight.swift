@@ -2,84 +2,84 @@ import CloakroomCore
 import Synchronization
 import Tracing
 
-extension SessionRenewer {
+extension TokenRefresher {
     /// Carries a flight out in a task of its own.
     func start(
-        _ id: RenewalRegister.FlightID, _ session: Session, ticket: SessionTicket, traceparent: String?
+        _ id: RefreshCoordinator.RefreshID, _ session: Session, ticket: SessionTicket, traceparent: String?
     ) {
-        let flight = FlightCrew(renewer: self, id: id, ticket: ticket, traceparent: traceparent, begunAt: clock())
+        let flight = RefreshTask(refresher: self, id: id, ticket: ticket, traceparent: traceparent, startedAt: clock())
         Task {
-            await flight.fly(session)
+            await flight.run(session)
             let now = clock()
-            register.withLock { $0.leave(id, now: now) }
+            register.withLock { $0.finish(id, now: now) }
         }
     }
 
-    func note(_ result: AccountEvent.RenewalResult, _ id: SessionID, since start: Timestamp) {
-        observer.accountEvent(.renewal(result, id, duration: max(.zero, clock() - start)), from: RequestOrigin())
+    func note(_ result: AccountEvent.RefreshResult, _ id: SessionID, since start: Timestamp) {
+        observer.accountEvent(.tokenRefresh(result, id, duration: max(.zero, clock() - start)), from: AuditContext())
     }
 
     /// Makes tokens void that nobody needs any more, as well as that can be done.
-    func revoke(_ tokens: SessionTokens, of id: SessionID, traceparent: String?) async {
+    func revoke(_ tokens: TokenSet, of id: SessionID, traceparent: String?) async {
         do {
             try await client.revoke(tokens, traceparent: traceparent)
         } catch {
-            observer.accountEvent(.revokeFailed(id), from: RequestOrigin())
+            observer.accountEvent(.revokeFailed(id), from: AuditContext())
         }
     }
 }
 
-/// Carries one flight out: does what ``RenewalFlight`` says, tells it what came of that, and deals with the end.
-private struct FlightCrew: Sendable {
-    let renewer: SessionRenewer
-    let id: RenewalRegister.FlightID
+/// Carries one flight out: does what ``TokenRefreshStateMachine`` says, tells it what came of that, and deals with the end.
+private struct RefreshTask: Sendable {
+    let refresher: TokenRefresher
+    let id: RefreshCoordinator.RefreshID
     let ticket: SessionTicket
     let traceparent: String?
-    let begunAt: Timestamp
+    let startedAt: Timestamp
 
     private var key: SessionKey { id.session }
-    private var store: any SessionStore { renewer.store }
+    private var store: any SessionStore { refresher.store }
     /// The flight's own time, which must not go back: by it a lease is judged.
-    private var now: Timestamp { renewer.flightClock() }
-    private var isStopping: Bool { renewer.register.withLock { $0.isStopping } }
+    private var now: Timestamp { refresher.leaseClock() }
+    private var isStopping: Bool { refresher.register.withLock { $0.isStopping } }
 
-    func fly(_ session: Session) async {
-        await renewer.spans.within("refresh") { span in await fly(session, span) }
+    func run(_ session: Session) async {
+        await refresher.spans.withSpan("refresh") { span in await run(session, span) }
     }
 
-    private func fly(_ session: Session, _ span: (any Span)?) async {
+    private func run(_ session: Session, _ span: (any Span)?) async {
         let (result, lease) = await withTaskGroup { group in
             group.addTask { await expireWaiters() }
-            let end = await toTheEnd(session)
+            let end = await runToCompletion(session)
             group.cancelAll()
             return end
         }
-        span?.note(outcome: result.name, isError: result.isFailure)
-        deal(with: result)
-        if case .renewed(let renewed) = result, let lease {
-            await renewUser(renewed, replacing: session.tokens, under: lease)
+        span?.setOutcome(outcome: result.name, isError: result.isFailure)
+        handleResult(with: result)
+        if case .refreshed(let refreshed) = result, let lease {
+            await refreshUserProfile(refreshed, replacing: session.tokens, under: lease)
         }
         if let lease { await store.release(lease, of: key) }
         if case .ended(_, let unused?) = result {
-            await renewer.revoke(unused, of: key.id, traceparent: traceparent)
+            await refresher.revoke(unused, of: key.id, traceparent: traceparent)
         }
     }
 
     /// Every so often lets go of all who wait, so that nobody waits longer than that.
     private func expireWaiters() async {
         while true {
-            guard (try? await renewer.sleep(renewer.limits.waiting)) != nil else { return }
-            for waiter in renewer.register.withLock({ $0.expireWaiters(of: id) }) {
-                waiter.resume(returning: .known(RenewalRegister.busy))
+            guard (try? await refresher.sleep(refresher.limits.leaseWait)) != nil else { return }
+            for waiter in refresher.register.withLock({ $0.expireWaiters(of: id) }) {
+                waiter.resume(returning: .immediate(RefreshCoordinator.busy))
             }
         }
     }
 
     // MARK: - The way
 
-    private func toTheEnd(_ session: Session) async -> (RenewalFlight.Result, RenewalLease?) {
-        var flight = RenewalFlight(session, limits: renewer.limits, now: now)
-        var action = RenewalFlight.Action.lease
+    private func runToCompletion(_ session: Session) async -> (TokenRefreshStateMachine.Result, RefreshLease?) {
+        var flight = TokenRefreshStateMachine(session, limits: refresher.limits, now: now)
+        var action = TokenRefreshStateMachine.Action.lease
         var hasSpent = false
         while true {
             if case .finish(let result, let lease) = action { return (result, lease) }
@@ -92,31 +92,31 @@ private struct FlightCrew: Sendable {
     }
 
     private func next(
-        after action: RenewalFlight.Action, in flight: inout RenewalFlight, hasSpent: inout Bool
-    ) async throws(SessionStoreError) -> RenewalFlight.Action {
+        after action: TokenRefreshStateMachine.Action, in flight: inout TokenRefreshStateMachine, hasSpent: inout Bool
+    ) async throws(SessionStoreError) -> TokenRefreshStateMachine.Action {
         switch action {
         case .lease:
             // Whoever has new tokens that are not kept yet goes first.
-            guard hasSpent || store.mayBeginRenewals else { throw SessionStoreError(.unavailable) }
-            let attempt = try await store.lease(key, for: renewer.limits.lease, now: now)
+            guard hasSpent || store.allowsNewRefreshes else { throw SessionStoreError(.unavailable) }
+            let attempt = try await store.lease(key, for: refresher.limits.lease, now: now)
             return flight.leased(attempt, now: now)
         case .read:
             let lookup = try await store.reload(ticket, now: now)
-            return flight.hasRead(lookup, now: now)
+            return flight.sessionRead(lookup, now: now)
         case .wait(let pause):
             // Where nothing was spent there is nothing to wait for any more.
             guard hasSpent || !isStopping else { return .finish(.leaseTimeout, release: nil) }
             // Nobody cancels this task.
-            try? await renewer.sleep(pause)
+            try? await refresher.sleep(pause)
             return flight.waited(now: now)
-        case .renew(let session):
+        case .refresh(let session):
             // A refresh token that is not spent now is good for the next process.
-            guard !isStopping else { return flight.notRenewed(.unreachable, now: now) }
+            guard !isStopping else { return flight.refreshFailed(.unreachable, now: now) }
             hasSpent = true
-            return await renew(session, in: &flight)
+            return await refresh(session, in: &flight)
         case .save(let tokens, let session, let lease):
             let attempt = try await store.save(
-                SessionRenewal(tokens: tokens), ticket: ticket, over: session, under: lease, now: now)
+                SessionUpdate(tokens: tokens), ticket: ticket, over: session, under: lease, now: now)
             return flight.saved(attempt, now: now)
         case .reject(let session, let lease):
             let attempt = try await store.reject(session, under: lease, now: now)
@@ -126,55 +126,57 @@ private struct FlightCrew: Sendable {
         }
     }
 
-    private func renew(_ session: Session, in flight: inout RenewalFlight) async -> RenewalFlight.Action {
+    private func refresh(_ session: Session, in flight: inout TokenRefreshStateMachine) async
+        -> TokenRefreshStateMachine.Action
+    {
         do {
-            let tokens = try await renewer.client.renew(
-                session.tokens, traceparent: traceparent, now: renewer.clock())
-            return flight.renewed(tokens, now: now)
+            let tokens = try await refresher.client.refresh(
+                session.tokens, traceparent: traceparent, now: refresher.clock())
+            return flight.refreshed(tokens, now: now)
         } catch {
-            return flight.notRenewed(error.kind, now: now)
+            return flight.refreshFailed(error.kind, now: now)
         }
     }
 
     // MARK: - The end
 
-    private func deal(with result: RenewalFlight.Result) {
+    private func handleResult(with result: TokenRefreshStateMachine.Result) {
         switch result {
-        case .renewed(let session): land(.live(session), .success)
-        case .coalesced(let session): land(.live(session), .coalesced)
-        case .rejected: land(.ended(.refreshRejected), .rejected)
+        case .refreshed(let session): complete(.active(session), .success)
+        case .coalesced(let session): complete(.active(session), .coalesced)
+        case .rejected: complete(.ended(.refreshRejected), .rejected)
         // It ended for a reason that has an event of its own.
-        case .ended(let reason, _): land(.ended(reason), nil)
+        case .ended(let reason, _): complete(.ended(reason), nil)
         case .unavailable(.misconfigured(let reason)):
-            renewer.observer.accountEvent(.identityMisconfigured(reason, in: .renew), from: RequestOrigin())
-            land(.unavailable(status: 502, retryAfter: 1), .misconfigured)
-        case .unavailable(.timedOut): land(.unavailable(status: 504, retryAfter: 1), .transient)
-        case .unavailable: land(.unavailable(status: 502, retryAfter: 1), .transient)
+            refresher.observer.accountEvent(.identityMisconfigured(reason, in: .refresh), from: AuditContext())
+            complete(.unavailable(status: 502, retryAfter: 1), .misconfigured)
+        case .unavailable(.timedOut): complete(.unavailable(status: 504, retryAfter: 1), .transient)
+        case .unavailable: complete(.unavailable(status: 502, retryAfter: 1), .transient)
         case .storeUnavailable:
-            land(.storeUnavailable(retryAfter: SessionRenewer.retryAfterStore), .transient)
-        case .leaseTimeout: land(RenewalRegister.busy, .leaseTimeout)
+            complete(.storeUnavailable(retryAfter: TokenRefresher.retryAfterStore), .transient)
+        case .leaseTimeout: complete(RefreshCoordinator.busy, .leaseTimeout)
         }
     }
 
-    private func land(
-        _ outcome: RenewalOutcome, _ event: AccountEvent.RenewalResult?
+    private func complete(
+        _ outcome: RefreshOutcome, _ event: AccountEvent.RefreshResult?
     ) {
-        if let event { renewer.note(event, key.id, since: begunAt) }
-        let now = renewer.clock()
-        let (waiters, answer) = renewer.register.withLock {
-            $0.land(id, outcome, isTransient: event?.isTransient ?? false, isRenewed: event == .success, now: now)
+        if let event { refresher.note(event, key.id, since: startedAt) }
+        let now = refresher.clock()
+        let (waiters, response) = refresher.register.withLock {
+            $0.complete(id, outcome, isTransient: event?.isTransient ?? false, isRefreshed: event == .success, now: now)
         }
-        for waiter in waiters { waiter.resume(returning: .landed(answer)) }
+        for waiter in waiters { waiter.resume(returning: .completed(response)) }
     }
 
     /// Fetches the user again with the new access token, and keeps what has changed. The lease is still held, so nobody
     /// renews meanwhile. Nothing depends on it: the next renewal tries again.
     /// - Parameter previous: The tokens before, which may still be valid.
-    private func renewUser(
-        _ session: Session, replacing previous: SessionTokens, under lease: RenewalLease
+    private func refreshUserProfile(
+        _ session: Session, replacing previous: TokenSet, under lease: RefreshLease
     ) async {
         guard !isStopping else { return }
-        let fetched = try? await renewer.client.user(
+        let fetched = try? await refresher.client.user(
             session.tokens, replacing: previous, traceparent: traceparent)
         // The data that is kept is from before these tokens. It goes to the client, so it must not contain them.
         let kept = session.user.json
@@ -182,15 +184,15 @@ private struct FlightCrew: Sendable {
             json != kept
         else { return }
         _ = try? await store.save(
-            SessionRenewal(userJSON: json), ticket: ticket, over: session, under: lease, now: now)
+            SessionUpdate(userJSON: json), ticket: ticket, over: session, under: lease, now: now)
     }
 }
 
-extension RenewalFlight.Result {
+extension TokenRefreshStateMachine.Result {
     /// What spans call it.
     fileprivate var name: String {
         switch self {
-        case .renewed: "success"
+        case .refreshed: "success"
         case .coalesced: "coalesced"
         case .rejected: "rejected"
         case .ended: "session_ended"
@@ -203,7 +205,7 @@ extension RenewalFlight.Result {
     /// Whether something was not there that should be. A refusal is an answer.
     fileprivate var isFailure: Bool {
         switch self {
-        case .renewed, .coalesced, .rejected, .ended: false
+        case .refreshed, .coalesced, .rejected, .ended: false
         case .unavailable, .storeUnavailable, .leaseTimeout: true
         }
     }

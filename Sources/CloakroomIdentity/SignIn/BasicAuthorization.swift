@@ -4,7 +4,7 @@ import FoundationEssentials
 /// Reads `Authorization: Basic` in UTF-8 (RFC 7617).
 enum BasicAuthorization {
     /// What stands in the field.
-    enum Reading {
+    enum ParseResult {
         /// Another scheme, which is no business of a sign-in.
         case otherScheme
         /// Basic, and not to be read.
@@ -13,7 +13,7 @@ enum BasicAuthorization {
         case pair(name: String, password: Secret)
     }
 
-    static func read(_ authorization: Secret) -> Reading {
+    static func read(_ authorization: Secret) -> ParseResult {
         let words = authorization.bytes.split(separator: 0x20, maxSplits: 1, omittingEmptySubsequences: false)
         guard let scheme = words.first, String(decoding: scheme, as: UTF8.self).lowercased() == "basic" else {
             return .otherScheme

@@ -1,5 +1,5 @@
 /// The fields of a form (`application/x-www-form-urlencoded`, WHATWG URL §5.1).
-enum FormBody {
+enum FormURLEncodedBody {
     /// Reads a form.
     /// - Returns: `nil` for an escape that is none, for what is not UTF-8, and for a name that stands there twice: which
     ///   of the two would be meant nobody knows.

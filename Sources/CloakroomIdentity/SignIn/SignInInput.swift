@@ -3,9 +3,9 @@ import CloakroomCore
 /// Finds the credentials in a request to sign in, before anything goes upstream.
 ///
 /// `Authorization: Basic` goes before a body, as it does everywhere in HTTP; another scheme there means nothing here.
-enum SignInInput {
+enum SignInRequestParser {
     /// Why a request cannot be a sign-in.
-    enum Refusal: Error, Equatable {
+    enum SignInInputError: Error, Equatable {
         /// It cannot be read (400).
         case malformed
         /// It has a body of a kind that is not taken (415).
@@ -23,7 +23,7 @@ enum SignInInput {
         }
     }
 
-    static func read(_ request: OwnRequest) throws(Refusal) -> Credentials {
+    static func read(_ request: AccountRequest) throws(SignInInputError) -> Credentials {
         if let authorization = request.authorization {
             switch BasicAuthorization.read(authorization) {
             case .pair(let name, let password): return try credentials(email: name, password: password)
@@ -39,20 +39,20 @@ enum SignInInput {
         }
     }
 
-    private static func json(_ body: Secret) throws(Refusal) -> Credentials {
+    private static func json(_ body: Secret) throws(SignInInputError) -> Credentials {
         guard let document = JSONValue(document: body.bytes) else { throw .malformed }
         guard case .string(let email) = document[path: "email"], case .string(let password) = document[path: "password"]
         else { throw .invalid }
         return try credentials(email: email, password: Secret(password))
     }
 
-    private static func form(_ body: Secret) throws(Refusal) -> Credentials {
-        guard let fields = FormBody.read(body.bytes) else { throw .malformed }
+    private static func form(_ body: Secret) throws(SignInInputError) -> Credentials {
+        guard let fields = FormURLEncodedBody.read(body.bytes) else { throw .malformed }
         guard let email = fields["email"], let password = fields["password"] else { throw .invalid }
         return try credentials(email: email, password: Secret(password))
     }
 
-    private static func credentials(email: String, password: Secret) throws(Refusal) -> Credentials {
+    private static func credentials(email: String, password: Secret) throws(SignInInputError) -> Credentials {
         do {
             return try Credentials(email: email, password: password)
         } catch {

@@ -5,16 +5,16 @@ import CloakroomCore
 /// An attempt is counted as a failure before anything goes upstream and taken back afterwards if it was none, so that a
 /// thousand guesses at once do not all pass because none has failed yet. States change by compare-and-set. Who loses
 /// again and again is told to come back in a second, and who finds no store is let through nowhere: both fail closed.
-struct ThrottledAttempts: Sendable {
+struct SignInRateLimiter: Sendable {
     let store: any ThrottleStore
     let key: KeyedHash
-    /// ``AccountsPlan/signInsPerAddress``.
+    /// ``AccountsConfiguration/signInsPerAddress``.
     let signInsPerAddress: Int
 
     /// What came of asking whether an attempt may go on.
     enum Admission: Sendable {
         /// It may, and is counted.
-        case admitted(ThrottledAttempt)
+        case admitted(SignInAttempt)
         /// It may not, for so long.
         case throttled(Duration)
     }
@@ -28,17 +28,17 @@ struct ThrottledAttempts: Sendable {
             keys += SignInThrottle.attemptKeys(account: account, address: address, under: key)
         }
         let states = try await store.throttleStates(keys, now: now)
-        var attempt = ThrottledAttempt(
+        var attempt = SignInAttempt(
             store: store, signInsPerAddress: signInsPerAddress, forgetsFailures: SignInThrottle.isFolded(account))
         let waits = zip(keys, states).compactMap { attempt.rule($0.scope).wait($1, now: now) }
         if let longest = waits.max() { return .throttled(longest) }
         for (key, state) in zip(keys, states) {
             do throws(SessionStoreError) {
                 guard let wait = try await attempt.count(key, over: state, now: now) else { continue }
-                await attempt.takeBack(now: now)
+                await attempt.release(now: now)
                 return .throttled(wait)
             } catch {
-                await attempt.takeBack(now: now)
+                await attempt.release(now: now)
                 throw error
             }
         }
@@ -47,10 +47,10 @@ struct ThrottledAttempts: Sendable {
 }
 
 /// One attempt that is counted as a failure until it turns out to be none. Doing nothing leaves it one.
-struct ThrottledAttempt: Sendable {
+struct SignInAttempt: Sendable {
     /// How often a state that others keep changing is read again. Each loss is somebody else's gain, and of those there are
     /// no more at a time than an address may have attempts under way.
-    private static let tries = 100
+    private static let maxAttempts = 100
 
     private struct Reservation: Sendable {
         let key: ThrottleKey
@@ -84,14 +84,14 @@ struct ThrottledAttempt: Sendable {
     ) async throws(SessionStoreError) -> Duration? {
         let rule = rule(key.scope)
         var state = known
-        for _ in 0..<Self.tries {
+        for _ in 0..<Self.maxAttempts {
             if let wait = rule.wait(state, now: now) { return wait }
             let reservation = Reservation(
-                key: key, before: state, after: rule.counting(state, now: now), rule: rule)
+                key: key, before: state, after: rule.recordingAttempt(state, now: now), rule: rule)
             let lifetime = rule.lifetime(of: reservation.after, now: now)
-            let isCounted = try await store.replaceThrottleState(
+            let holdsSnapshot = try await store.replaceThrottleState(
                 key, state, with: reservation.after, lifetime: lifetime, now: now)
-            if isCounted {
+            if holdsSnapshot {
                 reservations.append(reservation)
                 return nil
             }
@@ -108,21 +108,21 @@ struct ThrottledAttempt: Sendable {
         for reservation in reservations {
             switch reservation.key.scope {
             case .accountAndAddress where forgetsFailures: await replace(reservation, now: now) { _ in nil }
-            case .accountAndAddress, .address, .account, .spelling: await takeBack(reservation, now: now)
+            case .accountAndAddress, .address, .account, .spelling: await release(reservation, now: now)
             case .attemptsOfAccount, .attempts: break
             }
         }
     }
 
     /// The upstream could not be reached or failed (5xx), so the credentials were not checked.
-    func takeBack(now: Timestamp) async {
-        for reservation in reservations { await takeBack(reservation, now: now) }
+    func release(now: Timestamp) async {
+        for reservation in reservations { await release(reservation, now: now) }
     }
 
-    private func takeBack(_ reservation: Reservation, now: Timestamp) async {
+    private func release(_ reservation: Reservation, now: Timestamp) async {
         await replace(reservation, now: now) { state in
             // Nothing has happened since: everything is as it was, waits included.
-            state == reservation.after ? reservation.before : reservation.rule.takingBack(state, now: now)
+            state == reservation.after ? reservation.before : reservation.rule.removingAttempt(state, now: now)
         }
     }
 
@@ -131,7 +131,7 @@ struct ThrottledAttempt: Sendable {
     ) async {
         let rule = reservation.rule
         var state: ThrottleState? = reservation.after
-        for _ in 0..<Self.tries {
+        for _ in 0..<Self.maxAttempts {
             guard let old = state else { return }
             // What is over is not kept again.
             let new = change(old).flatMap { rule.lifetime(of: $0, now: now) > .zero ? $0 : nil }

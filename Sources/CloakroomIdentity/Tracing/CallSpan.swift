@@ -2,7 +2,7 @@ import NIOHTTP1
 import Tracing
 
 /// The span of one call over HTTP, by OpenTelemetry's conventions for clients.
-struct CallSpan: Sendable {
+struct HTTPClientSpan: Sendable {
     let span: any Span
     let tracer: any Tracer
 

@@ -5,7 +5,7 @@ import Tracing
 /// nobody traces, no span is made.
 ///
 /// Nothing that tells who somebody is goes into a span, and nothing that opens anything.
-struct ChildSpans: Sendable {
+struct SpanFactory: Sendable {
     private let tracer: (any Tracer)?
 
     init(_ tracer: (any Tracer)?) {
@@ -13,7 +13,7 @@ struct ChildSpans: Sendable {
     }
 
     /// Does work inside a span of its own.
-    func within<Result: Sendable>(
+    func withSpan<Result: Sendable>(
         _ name: String, isolation: isolated (any Actor)? = #isolation, _ work: ((any Span)?) async -> Result
     ) async -> Result {
         guard let span = start(name, .internal) else { return await work(nil) }
@@ -22,15 +22,15 @@ struct ChildSpans: Sendable {
     }
 
     /// Begins the span of one call over HTTP; whoever gets it ends it.
-    func startCall(_ call: IdentityCall, to target: IdentityTarget, resends: Int) -> CallSpan? {
-        guard let tracer, let span = start(call.plan.method, .client) else { return nil }
-        span.attributes["http.request.method"] = call.plan.method
+    func startClientSpan(_ call: IdentityRequest, to target: IdentityTarget, resends: Int) -> HTTPClientSpan? {
+        guard let tracer, let span = start(call.configuration.method, .client) else { return nil }
+        span.attributes["http.request.method"] = call.configuration.method
         span.attributes["server.address"] = target.serverAddress
         if let port = target.serverPort { span.attributes["server.port"] = Int64(port) }
         // As it stands in the plan: nothing of a user's is in it.
-        span.attributes["url.path"] = call.plan.path
+        span.attributes["url.path"] = call.configuration.path
         if resends > 0 { span.attributes["http.request.resend_count"] = Int64(resends) }
-        return CallSpan(span: span, tracer: tracer)
+        return HTTPClientSpan(span: span, tracer: tracer)
     }
 
     private func start(_ name: String, _ kind: SpanKind) -> (any Span)? {
@@ -41,7 +41,7 @@ struct ChildSpans: Sendable {
 
 extension Span {
     /// How the work went. Only what is not the user's own mistake is an error.
-    func note(outcome: String, isError: Bool) {
+    func setOutcome(outcome: String, isError: Bool) {
         attributes["cloakroom.outcome"] = outcome
         if isError { setStatus(SpanStatus(code: .error)) }
     }

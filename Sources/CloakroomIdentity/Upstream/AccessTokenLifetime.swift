@@ -5,7 +5,7 @@ import FoundationEssentials
 ///
 /// A lifetime that makes no sense says nothing: the token is used until the upstream rejects it. It does not count as
 /// expired either, or each request would refresh the tokens.
-enum AccessTokenLifetime: Equatable {
+enum AccessTokenExpiry: Equatable {
     /// The token ends at this time, which is in the future.
     case ends(Timestamp)
     /// The answer says nothing.

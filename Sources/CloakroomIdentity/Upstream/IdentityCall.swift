@@ -5,7 +5,7 @@ import NIOCore
 import NIOHTTP1
 
 /// One call to the upstream that signs people in, ready to be sent to any of its targets.
-struct IdentityCall: Sendable {
+struct IdentityRequest: Sendable {
     /// The field and the body that carry the credential.
     enum Credential: Sendable {
         /// The whole value of `Authorization`.
@@ -14,20 +14,20 @@ struct IdentityCall: Sendable {
         case json(Secret)
     }
 
-    let plan: TokenCallPlan
+    let configuration: IdentityEndpointConfiguration
     let credential: Credential
     let apiToken: APIToken?
     let traceparent: String?
     /// Whether it does no harm when it comes twice. A call that spends something does.
-    var isRepeatable = true
+    var isIdempotent = true
     /// Whether the body of a 4xx response is read: it may hold an OAuth error code.
     var readsErrors = false
     /// Whether it belongs to a call that was sent just before, such as the user's data to a sign-in.
     var isFollowUp = false
 
     func request(to target: IdentityTarget) -> HTTPClientRequest {
-        var request = HTTPClientRequest(url: target.url(plan.path))
-        request.method = HTTPMethod(rawValue: plan.method)
+        var request = HTTPClientRequest(url: target.url(configuration.path))
+        request.method = HTTPMethod(rawValue: configuration.method)
         request.headers.add(name: "Host", value: target.host)
         request.headers.add(name: "Accept", value: "application/json")
         if let apiToken {
@@ -51,10 +51,10 @@ struct IdentityCall: Sendable {
     }
 }
 
-extension IdentityCall.Credential {
+extension IdentityRequest.Credential {
     /// Puts an e-mail address and a password the way the plan says. A sign-in has no token yet, so `bearer` is `basic`.
-    static func signIn(_ credentials: Credentials, plan: TokenCallPlan) -> Self? {
-        switch plan.credentials {
+    static func signIn(_ credentials: Credentials, configuration: IdentityEndpointConfiguration) -> Self? {
+        switch configuration.credentials {
         case .basic, .bearer:
             let pair = Array(credentials.email.utf8) + [UInt8(ascii: ":")] + credentials.password.bytes
             return .authorization(Secret("Basic " + Data(pair).base64EncodedString()))
@@ -67,9 +67,9 @@ extension IdentityCall.Credential {
     }
 
     /// Puts a refresh token the way the plan says. There is no name to go with it, so `basic` is `bearer`.
-    static func refreshToken(_ refreshToken: Secret, plan: TokenCallPlan) -> Self? {
-        switch plan.credentials {
-        case .basic, .bearer: .authorization(Secret(bytes: TokenAnswer.bearerPrefix + refreshToken.bytes))
+    static func refreshToken(_ refreshToken: Secret, configuration: IdentityEndpointConfiguration) -> Self? {
+        switch configuration.credentials {
+        case .basic, .bearer: .authorization(Secret(bytes: TokenResponse.bearerPrefix + refreshToken.bytes))
         case .json: json(["refreshToken": String(decoding: refreshToken.bytes, as: UTF8.self)])
         }
     }

@@ -8,10 +8,10 @@ import Synchronization
 /// A target of the upstream, and the clients whose connections lead there and nowhere else.
 struct IdentityTarget: Sendable {
     /// Keeps its connections for the next call.
-    private let keepingClient: Client
+    private let pooledClient: Client
     /// Opens a connection for each call. One that was kept may have been closed by the other side just now, and then
     /// nobody can tell whether a call that was put on it has arrived.
-    private let freshClient: Client
+    private let singleUseClient: Client
     /// The value of `Host`.
     let host: String
     /// What spans say of where it is.
@@ -24,7 +24,7 @@ struct IdentityTarget: Sendable {
     ///   - configuration: What the clients of all targets have in common.
     ///   - onConnected: Is called for each connection that is established and verified.
     init(
-        _ target: UpstreamTargetPlan, tls: UpstreamTLSPlan?, configuration: HTTPClient.Configuration,
+        _ target: UpstreamTargetConfiguration, tls: UpstreamTLSConfiguration?, configuration: HTTPClient.Configuration,
         eventLoopGroup: any EventLoopGroup, onConnected: @escaping @Sendable () -> Void
     ) {
         var configuration = configuration
@@ -47,21 +47,21 @@ struct IdentityTarget: Sendable {
             }
             origin = "\(target.scheme.rawValue)://\(address)"
         }
-        keepingClient = Client(configuration, eventLoopGroup, verifier: verifier, onConnected: onConnected)
+        pooledClient = Client(configuration, eventLoopGroup, verifier: verifier, onConnected: onConnected)
         configuration.maximumUsesPerConnection = 1
         // One that was opened for a call which was given up meanwhile would get old unused.
         configuration.connectionPool.idleTimeout = .seconds(1)
-        freshClient = Client(configuration, eventLoopGroup, verifier: verifier, onConnected: onConnected)
+        singleUseClient = Client(configuration, eventLoopGroup, verifier: verifier, onConnected: onConnected)
     }
 
     /// The client to send a call with.
-    func client(for call: IdentityCall) -> Client { call.isRepeatable ? keepingClient : freshClient }
+    func client(for call: IdentityRequest) -> Client { call.isIdempotent ? pooledClient : singleUseClient }
 
     /// Closes the connections.
     func shutdown() async {
         // Only a second shutdown throws, and then there is nothing left to close.
-        try? await keepingClient.http.shutdown()
-        try? await freshClient.http.shutdown()
+        try? await pooledClient.http.shutdown()
+        try? await singleUseClient.http.shutdown()
     }
 
     /// The URL of a path.

@@ -14,7 +14,7 @@ import NIOSSL
 struct IdentityTransport: Sendable {
     /// An answer with a status and, for 2xx, its whole body; for 4xx the body too, where the call reads errors and it
     /// came whole.
-    struct Answer: Sendable {
+    struct Response: Sendable {
         var status: Int
         var body: [UInt8]
         /// Whether ``body`` is all that was sent. `false` for an error's body that was too large, late or cut; it is
@@ -34,24 +34,24 @@ struct IdentityTransport: Sendable {
     let targets: [IdentityTarget]
     /// Chooses among ``targets``; requests share it.
     let selector: any TargetSelecting
-    let spans: ChildSpans
+    let spans: SpanFactory
 
     /// Sends a call and reads the answer.
     /// - Parameter timeout: For all of it: every target that is tried, the head and the last byte of the body.
-    func send(_ call: IdentityCall, timeout: Duration) async throws(IdentityTransportError) -> Answer {
+    func send(_ call: IdentityRequest, timeout: Duration) async throws(IdentityTransportError) -> Response {
         do {
-            return try await withThrowingTaskGroup(of: Answer?.self) { group in
+            return try await withThrowingTaskGroup(of: Response?.self) { group in
                 defer { group.cancelAll() }
-                group.addTask { try await sendToFirstReachable(call, timeout: timeout) }
+                group.addTask { try await sendWithFailover(call, timeout: timeout) }
                 // The client's own deadline ends with the head; a body may drip.
                 group.addTask {
                     try await Task.sleep(for: timeout)
                     return nil
                 }
-                if case .some(.some(let answer)) = try await group.next() { return answer }
+                if case .some(.some(let response)) = try await group.next() { return response }
                 // Only the call itself knows whether it was sent by now.
                 group.cancelAll()
-                if case .some(.some(let answer)) = try await group.next() { return answer }
+                if case .some(.some(let response)) = try await group.next() { return response }
                 throw IdentityTransportError(.timedOut)
             }
         } catch {
@@ -62,33 +62,33 @@ struct IdentityTransport: Sendable {
     /// Tries targets until one is reached. Only a target that could not be connected to, or could not prove who it is, is
     /// passed over: one that broke off may have acted on the call. That is reported, so that neither requests nor other
     /// calls try it until its back-off ends.
-    private func sendToFirstReachable(_ call: IdentityCall, timeout: Duration) async throws -> Answer {
+    private func sendWithFailover(_ call: IdentityRequest, timeout: Duration) async throws -> Response {
         var failure = IdentityTransportError(.unreachable, isUnsent: true)
         var attempts = 0
         var tried: [Int] = []
         while let index = selector.chooseTarget(isFollowUp: call.isFollowUp, tried: tried, now: Self.now) {
             tried.append(index)
             let target = targets[index]
-            let begunAt = Self.now
+            let startedAt = Self.now
             let connections = target.client(for: call).connections
             let attemptsBefore = attempts
             do {
-                return try await sendOnLiveConnection(call, to: target, timeout: timeout, attempts: &attempts)
+                return try await sendWithRetry(call, to: target, timeout: timeout, attempts: &attempts)
             } catch {
                 // A first attempt at this target that broke off was sent, whatever becomes of the second.
                 let isFirstAttempt = attempts == attemptsBefore + 1
                 if let cause = Self.connectFailure(error) {
-                    selector.targetFailed(index, cause, error, begunAt: begunAt, now: Self.now)
+                    selector.targetFailed(index, cause, error, startedAt: startedAt, now: Self.now)
                     failure.kind = cause == .timedOut ? .timedOut : .unreachable
                     failure.isUnsent = failure.isUnsent && isFirstAttempt
                     continue
                 }
                 guard Self.isTimeOver(error) else { throw error }
                 let isConnecting = !target.client(for: call).wasConnected(since: connections)
-                if isConnecting, Duration.nanoseconds(Self.now - begunAt) >= timeout / 2 {
+                if isConnecting, Duration.nanoseconds(Self.now - startedAt) >= timeout / 2 {
                     // The time of the call ended before that of the connection.
                     selector.targetFailed(
-                        index, .timedOut, HTTPClientError.connectTimeout, begunAt: begunAt, now: Self.now)
+                        index, .timedOut, HTTPClientError.connectTimeout, startedAt: startedAt, now: Self.now)
                 }
                 throw IdentityTransportError(
                     .timedOut, isUnsent: isConnecting && failure.isUnsent && isFirstAttempt)
@@ -102,8 +102,8 @@ struct IdentityTransport: Sendable {
 
     /// Why there was no connection; then no byte of the call was sent. `nil` if there was one.
     private static func connectFailure(_ error: any Error) -> ConnectFailure? {
-        if refusedConnection(error) { return .unreachable }
-        if refusedTLS(error) { return .tls }
+        if isConnectionRefused(error) { return .unreachable }
+        if isTLSFailure(error) { return .tls }
         guard let error = error as? HTTPClientError else { return nil }
         return error == .connectTimeout || error == .tlsHandshakeTimeout ? .timedOut : nil
     }
@@ -117,12 +117,12 @@ struct IdentityTransport: Sendable {
 
     /// A pooled connection may have been closed by the other side just now. That is worth a second attempt, unless the
     /// call does harm when it comes twice: whether the first one arrived cannot be told.
-    private func sendOnLiveConnection(
-        _ call: IdentityCall, to target: IdentityTarget, timeout: Duration, attempts: inout Int
-    ) async throws -> Answer {
+    private func sendWithRetry(
+        _ call: IdentityRequest, to target: IdentityTarget, timeout: Duration, attempts: inout Int
+    ) async throws -> Response {
         do {
             return try await sendTraced(call, to: target, timeout: timeout, attempts: &attempts)
-        } catch let error where call.isRepeatable && Self.brokeOff(error) {
+        } catch let error where call.isIdempotent && Self.isConnectionLost(error) {
             return try await sendTraced(call, to: target, timeout: timeout, attempts: &attempts)
         }
     }
@@ -130,17 +130,17 @@ struct IdentityTransport: Sendable {
     /// Sends a call once, inside a span of its own if the request that it is for is sampled.
     /// - Parameter attempts: How many there were before this one.
     private func sendTraced(
-        _ call: IdentityCall, to target: IdentityTarget, timeout: Duration, attempts: inout Int
-    ) async throws -> Answer {
-        let span = spans.startCall(call, to: target, resends: attempts)
+        _ call: IdentityRequest, to target: IdentityTarget, timeout: Duration, attempts: inout Int
+    ) async throws -> Response {
+        let span = spans.startClientSpan(call, to: target, resends: attempts)
         attempts += 1
         var request = call.request(to: target)
         span?.inject(into: &request.headers)
         do {
-            let answer = try await sendOnce(
+            let response = try await sendOnce(
                 request, with: target.client(for: call).http, timeout: timeout, readsErrors: call.readsErrors)
-            span?.end(status: answer.status)
-            return answer
+            span?.end(status: response.status)
+            return response
         } catch {
             // Nothing but the end of the time cancels a call.
             span?.end(failure: Task.isCancelled ? .timedOut : IdentityTransportError(error).kind)
@@ -150,7 +150,7 @@ struct IdentityTransport: Sendable {
 
     /// Whether there was no connection; then no byte of the call was sent. Sockets in the file system fail with the
     /// system's own errors, of which only these are about connecting.
-    private static func refusedConnection(_ error: any Error) -> Bool {
+    private static func isConnectionRefused(_ error: any Error) -> Bool {
         switch error {
         case is NIOConnectionError: true
         case let error as IOError: [ECONNREFUSED, ENOENT, ENOTDIR, EACCES, EAGAIN].contains(error.errnoCode)
@@ -159,7 +159,7 @@ struct IdentityTransport: Sendable {
     }
 
     /// Whether a connection that stood has come to its end.
-    private static func brokeOff(_ error: any Error) -> Bool {
+    private static func isConnectionLost(_ error: any Error) -> Bool {
         switch error {
         case let error as HTTPClientError: error == .remoteConnectionClosed
         case let error as IOError: error.errnoCode == ECONNRESET || error.errnoCode == EPIPE
@@ -168,7 +168,7 @@ struct IdentityTransport: Sendable {
     }
 
     /// Whether TLS came to nothing; then no byte of the call was sent.
-    private static func refusedTLS(_ error: any Error) -> Bool {
+    private static func isTLSFailure(_ error: any Error) -> Bool {
         switch error {
         case NIOSSLError.handshakeFailed, NIOSSLError.cannotFindPeerIP: true
         case is NIOSSLExtraError, is ServerNameVerifier.Mismatch: true
@@ -178,17 +178,17 @@ struct IdentityTransport: Sendable {
 
     private func sendOnce(
         _ request: HTTPClientRequest, with client: HTTPClient, timeout: Duration, readsErrors: Bool
-    ) async throws -> Answer {
+    ) async throws -> Response {
         let response = try await client.execute(request, timeout: TimeAmount(timeout))
         let status = Int(response.status.code)
         guard (200...299).contains(status) else {
             let isRead = readsErrors && (400...499).contains(status)
-            guard isRead else { return Answer(status: status, body: []) }
+            guard isRead else { return Response(status: status, body: []) }
             let body = await Self.errorBody(response, within: timeout / 4)
-            return Answer(status: status, body: body ?? [], isWhole: body != nil)
+            return Response(status: status, body: body ?? [], isWhole: body != nil)
         }
         let body = try await response.body.collect(upTo: Self.bodyLimit)
-        return Answer(status: status, body: Array(body.readableBytesView))
+        return Response(status: status, body: Array(body.readableBytesView))
     }
 
     /// The body of a failure may be anything. The status is known without it, so one that is too large, breaks off or
@@ -258,7 +258,7 @@ struct IdentityTransportError: Error, Equatable {
     }
 
     /// The error as the caller of a token client gets it.
-    func asTokenClientError(in call: TokenClientError.Call) -> TokenClientError {
+    func asTokenClientError(in call: TokenClientError.Operation) -> TokenClientError {
         switch kind {
         case .unreachable: TokenClientError(.unreachable, in: call, isUnjudged: isUnsent)
         case .timedOut: TokenClientError(.timedOut, in: call, isUnjudged: isUnsent)

@@ -5,7 +5,7 @@ import CloakroomCore
 /// Only two things are about the credential: the OAuth code `invalid_grant` (RFC 6749 §5.2), and a status that the
 /// call's plan lists. Everything else is about the gateway's configuration or the upstream's condition, and must
 /// neither call a password wrong nor end a session.
-enum RefusedCall {
+enum RejectedCall {
     /// Statuses by which a sign-in is rejected, unless the plan has its own.
     static let signInStatuses: Set<Int> = [400, 401, 403, 422]
     /// Statuses by which a refresh token is rejected, unless the plan has its own.
@@ -33,7 +33,7 @@ enum RefusedCall {
         case 408, 425, 429: return .busy
         case 403: return .misconfigured(.forbidden)
         case 404: return .misconfigured(.notFound)
-        default: return .misconfigured(.requestRefused)
+        default: return .misconfigured(.requestRejected)
         }
     }
 

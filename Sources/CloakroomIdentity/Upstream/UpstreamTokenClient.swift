@@ -15,7 +15,7 @@ public final class UpstreamTokenClient: TokenClient {
     /// How long a user's data may hold up the next renewal of a session: it is fetched while the lease is held.
     private static let userTimeout = Duration.seconds(3)
 
-    private let upstream: UpstreamPlan
+    private let upstream: UpstreamConfiguration
     private let timeout: Duration
     private let transport: IdentityTransport
     private let onInvalidLifetime: (@Sendable () -> Void)?
@@ -24,15 +24,15 @@ public final class UpstreamTokenClient: TokenClient {
     /// Makes a client; ``shutdown()`` ends it.
     /// - Parameters:
     ///   - upstream: The upstream that signs people in; calls that it has no plan for are not made.
-    ///   - timeouts: ``TimeoutsPlan/identity`` bounds each call, ``TimeoutsPlan/connect`` each connection.
+    ///   - timeouts: ``TimeoutsConfiguration/identity`` bounds each call, ``TimeoutsConfiguration/connect`` each connection.
     ///   - targets: Chooses the target of each call; the same that requests to the upstream use.
-    ///   - tls: Trust roots and certificate for `https` targets: what ``UpstreamPlan/tls`` says, read from its files.
+    ///   - tls: Trust roots and certificate for `https` targets: what ``UpstreamConfiguration/tls`` says, read from its files.
     ///   - tracer: Makes a span for each call that is made for a sampled request: below ``ServiceContext/current``, and
     ///     its context goes to the upstream instead of the one that is given with the call.
     ///   - onInvalidLifetime: Is called once, the first time that the upstream reports a token lifetime that makes no
     ///     sense. Must not wait.
     public init(
-        _ upstream: UpstreamPlan, targets: any TargetSelecting, timeouts: TimeoutsPlan,
+        _ upstream: UpstreamConfiguration, targets: any TargetSelecting, timeouts: TimeoutsConfiguration,
         eventLoopGroup: any EventLoopGroup, tls: TLSConfiguration, tracer: (any Tracer)? = nil,
         onInvalidLifetime: (@Sendable () -> Void)? = nil
     ) {
@@ -56,7 +56,7 @@ public final class UpstreamTokenClient: TokenClient {
                 target, tls: upstream.tls, configuration: configuration, eventLoopGroup: eventLoopGroup
             ) { targets.targetReached(index) }
         }
-        transport = IdentityTransport(targets: clients, selector: targets, spans: ChildSpans(tracer))
+        transport = IdentityTransport(targets: clients, selector: targets, spans: SpanFactory(tracer))
     }
 
     /// Closes the connections. Calls that are under way fail, and so do all after it.
@@ -65,25 +65,29 @@ public final class UpstreamTokenClient: TokenClient {
     }
 
     /// Whether the upstream has a call to renew tokens with. Without one they are used until they end.
-    public var canRenew: Bool { upstream.refresh != nil }
+    public var supportsRefresh: Bool { upstream.refresh != nil }
 
     /// Exchanges credentials for tokens, and fetches the user with them if the plan has a call for that.
     /// - Throws: ``TokenClientError``; tokens that were given by then and are of no use are made void where possible.
     public func signIn(
         _ credentials: Credentials, traceparent: String?, now: Timestamp
-    ) async throws(TokenClientError) -> SignedIn {
-        guard let plan = upstream.signIn, let credential = IdentityCall.Credential.signIn(credentials, plan: plan)
+    ) async throws(TokenClientError) -> SignInResult {
+        guard let configuration = upstream.signIn,
+            let credential = IdentityRequest.Credential.signIn(credentials, configuration: configuration)
         else {
             throw TokenClientError(.invalidResponse, in: .signIn)
         }
-        let answer = try await send(plan, credential, traceparent: traceparent, timeout: timeout, call: .signIn)
-        try check(answer, rejected: plan.rejectedStatuses ?? RefusedCall.signInStatuses, call: .signIn)
-        guard let tokens = TokenAnswer.read(answer.body, plan: plan, now: now, onInvalidLifetime: noteInvalidLifetime)
+        let response = try await send(
+            configuration, credential, traceparent: traceparent, timeout: timeout, call: .signIn)
+        try check(response, rejected: configuration.rejectedStatuses ?? RejectedCall.signInStatuses, call: .signIn)
+        guard
+            let tokens = TokenResponse.read(
+                response.body, configuration: configuration, now: now, onInvalidLifetime: noteInvalidLifetime)
         else { throw TokenClientError(.invalidResponse, in: .signIn) }
         let document = try await firstUser(credentials, tokens: tokens, traceparent: traceparent)
         let name = AccountName(email: credentials.email)
         let account = UserIdentity.account(in: document, upstream) ?? name
-        return SignedIn(tokens: tokens, user: UserProfile(json: document, account: account, name: name))
+        return SignInResult(tokens: tokens, user: UserProfile(json: document, account: account, name: name))
     }
 
     /// Exchanges a refresh token for new tokens. The call is sent once at most, on a connection of its own: the refresh
@@ -92,28 +96,30 @@ public final class UpstreamTokenClient: TokenClient {
     ///   `invalid_grant` (RFC 6749 §5.2), or without such a code and with a status that the plan lists, by default 401.
     ///   A response whose body was cut, late or too large rejects nothing: it is `invalidResponse` instead.
     ///   Where there is nothing to renew with it is `invalidResponse`, which ends no session.
-    public func renew(
-        _ tokens: SessionTokens, traceparent: String?, now: Timestamp
-    ) async throws(TokenClientError) -> SessionTokens {
-        guard let plan = upstream.refresh, let refreshToken = tokens.refreshToken,
-            let credential = IdentityCall.Credential.refreshToken(refreshToken, plan: plan)
+    public func refresh(
+        _ tokens: TokenSet, traceparent: String?, now: Timestamp
+    ) async throws(TokenClientError) -> TokenSet {
+        guard let configuration = upstream.refresh, let refreshToken = tokens.refreshToken,
+            let credential = IdentityRequest.Credential.refreshToken(refreshToken, configuration: configuration)
         else {
-            throw TokenClientError(.invalidResponse, in: .renew)
+            throw TokenClientError(.invalidResponse, in: .refresh)
         }
-        let answer = try await send(plan, credential, traceparent: traceparent, timeout: timeout, call: .renew)
-        try check(answer, rejected: plan.rejectedStatuses ?? RefusedCall.refreshStatuses, call: .renew)
+        let response = try await send(
+            configuration, credential, traceparent: traceparent, timeout: timeout, call: .refresh)
+        try check(response, rejected: configuration.rejectedStatuses ?? RejectedCall.refreshStatuses, call: .refresh)
         guard
-            var renewed = TokenAnswer.read(answer.body, plan: plan, now: now, onInvalidLifetime: noteInvalidLifetime)
-        else { throw TokenClientError(.invalidResponse, in: .renew) }
-        renewed.refreshToken = renewed.refreshToken ?? refreshToken
-        return renewed
+            var refreshed = TokenResponse.read(
+                response.body, configuration: configuration, now: now, onInvalidLifetime: noteInvalidLifetime)
+        else { throw TokenClientError(.invalidResponse, in: .refresh) }
+        refreshed.refreshToken = refreshed.refreshToken ?? refreshToken
+        return refreshed
     }
 
     /// Fetches the user's data, within three seconds or the plan's time if that is less.
     /// - Returns: A JSON object; `nil` where the upstream has no such call.
     /// - Throws: ``TokenClientError``; a refusal of the access token is `invalidResponse`.
     public func user(
-        _ tokens: SessionTokens, replacing previous: SessionTokens?, traceparent: String?
+        _ tokens: TokenSet, replacing previous: TokenSet?, traceparent: String?
     ) async throws(TokenClientError) -> [UInt8]? {
         try await user(
             tokens, replacing: previous, traceparent: traceparent, timeout: min(timeout, Self.userTimeout))
@@ -121,15 +127,16 @@ public final class UpstreamTokenClient: TokenClient {
 
     /// Makes the tokens void by their refresh token, within two seconds or the plan's time if that is less.
     /// - Throws: ``TokenClientError`` unless the upstream took the call or said (401) that the token is void already.
-    public func revoke(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) {
-        guard let plan = upstream.revoke, let refreshToken = tokens.refreshToken,
-            let credential = IdentityCall.Credential.refreshToken(refreshToken, plan: plan)
+    public func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) {
+        guard let configuration = upstream.revoke, let refreshToken = tokens.refreshToken,
+            let credential = IdentityRequest.Credential.refreshToken(refreshToken, configuration: configuration)
         else { return }
-        let answer = try await send(
-            plan, credential, traceparent: traceparent, timeout: min(timeout, Self.revokeTimeout), call: .revoke)
+        let response = try await send(
+            configuration, credential, traceparent: traceparent, timeout: min(timeout, Self.revokeTimeout),
+            call: .revoke)
         // A token that the upstream does not take any more is void, which is all that was asked for.
-        guard answer.status != 401 else { return }
-        try check(answer, rejected: [], call: .revoke)
+        guard response.status != 401 else { return }
+        try check(response, rejected: [], call: .revoke)
     }
 
     private func noteInvalidLifetime() {
@@ -138,12 +145,12 @@ public final class UpstreamTokenClient: TokenClient {
 
     /// Fetches the user with tokens that nobody knows of yet, and makes them void again if that comes to nothing.
     private func firstUser(
-        _ credentials: Credentials, tokens: SessionTokens, traceparent: String?
+        _ credentials: Credentials, tokens: TokenSet, traceparent: String?
     ) async throws(TokenClientError) -> [UInt8] {
         do throws(TokenClientError) {
-            let answered = try await user(tokens, replacing: nil, traceparent: traceparent, timeout: timeout)
-            if let answered { return answered }
-            guard let document = UserDocument.made(from: credentials) else {
+            let responded = try await user(tokens, replacing: nil, traceparent: traceparent, timeout: timeout)
+            if let responded { return responded }
+            guard let document = UserDocument.fallback(from: credentials) else {
                 throw TokenClientError(.invalidResponse, in: .user)
             }
             return document
@@ -157,27 +164,30 @@ public final class UpstreamTokenClient: TokenClient {
     }
 
     private func user(
-        _ tokens: SessionTokens, replacing previous: SessionTokens?, traceparent: String?, timeout: Duration
+        _ tokens: TokenSet, replacing previous: TokenSet?, traceparent: String?, timeout: Duration
     ) async throws(TokenClientError) -> [UInt8]? {
-        guard let plan = upstream.user else { return nil }
-        let answer = try await send(
-            plan, .authorization(tokens.authorization), traceparent: traceparent, timeout: timeout, call: .user)
+        guard let configuration = upstream.user else { return nil }
+        let response = try await send(
+            configuration, .authorization(tokens.authorization), traceparent: traceparent, timeout: timeout, call: .user
+        )
         // The token is from a moment ago: an upstream that rejects it contradicts itself.
-        guard answer.status != 401 else { throw TokenClientError(.invalidResponse, in: .user) }
-        try check(answer, rejected: [], call: .user)
-        guard let document = UserDocument.read(answer.body, excluding: [tokens] + (previous.map { [$0] } ?? [])) else {
+        guard response.status != 401 else { throw TokenClientError(.invalidResponse, in: .user) }
+        try check(response, rejected: [], call: .user)
+        guard let document = UserDocument.read(response.body, excluding: [tokens] + (previous.map { [$0] } ?? []))
+        else {
             throw TokenClientError(.invalidResponse, in: .user)
         }
         return document
     }
 
     private func send(
-        _ plan: TokenCallPlan, _ credential: IdentityCall.Credential, traceparent: String?, timeout: Duration,
-        call: TokenClientError.Call
-    ) async throws(TokenClientError) -> IdentityTransport.Answer {
-        let identityCall = IdentityCall(
-            plan: plan, credential: credential, apiToken: upstream.apiToken, traceparent: traceparent,
-            isRepeatable: call != .renew, readsErrors: call == .signIn || call == .renew,
+        _ configuration: IdentityEndpointConfiguration, _ credential: IdentityRequest.Credential, traceparent: String?,
+        timeout: Duration,
+        call: TokenClientError.Operation
+    ) async throws(TokenClientError) -> IdentityTransport.Response {
+        let identityCall = IdentityRequest(
+            configuration: configuration, credential: credential, apiToken: upstream.apiToken, traceparent: traceparent,
+            isIdempotent: call != .refresh, readsErrors: call == .signIn || call == .refresh,
             isFollowUp: call == .user || call == .revoke)
         do {
             return try await transport.send(identityCall, timeout: timeout)
@@ -188,13 +198,13 @@ public final class UpstreamTokenClient: TokenClient {
 
     /// - Parameter rejected: The statuses that reject the credential.
     private func check(
-        _ answer: IdentityTransport.Answer, rejected: Set<Int>, call: TokenClientError.Call
+        _ response: IdentityTransport.Response, rejected: Set<Int>, call: TokenClientError.Operation
     ) throws(TokenClientError) {
-        guard !answer.isSuccess else { return }
+        guard !response.isSuccess else { return }
         // A session must not end by a response of which only a part is known.
-        let kind = RefusedCall.kind(
-            status: answer.status, body: answer.body, needsBody: call == .renew && !answer.isWhole,
+        let kind = RejectedCall.kind(
+            status: response.status, body: response.body, needsBody: call == .refresh && !response.isWhole,
             rejected: rejected)
-        throw TokenClientError(kind, in: call, isUnjudged: answer.status >= 500)
+        throw TokenClientError(kind, in: call, isUnjudged: response.status >= 500)
     }
 }

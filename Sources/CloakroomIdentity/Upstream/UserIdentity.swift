@@ -7,11 +7,11 @@ enum UserIdentity {
     /// Integers above this are not exact as JSON numbers (RFC 8259 §6).
     private static let largestInteger = 9_007_199_254_740_991.0
 
-    /// The account by the upstream's user id, at the path that ``TokenCallPlan/userID`` names.
+    /// The account by the upstream's user id, at the path that ``IdentityEndpointConfiguration/userID`` names.
     /// - Returns: `nil` where there is no `user` call, or no id that can be compared exactly: neither a string of 1 to
     ///   ``longestID`` bytes nor an integer up to 2^53 - 1. Then the typed name is the account.
-    static func account(in document: [UInt8], _ upstream: UpstreamPlan) -> AccountName? {
-        guard let plan = upstream.user, let value = JSONValue(document: document)?[path: plan.userID],
+    static func account(in document: [UInt8], _ upstream: UpstreamConfiguration) -> AccountName? {
+        guard let configuration = upstream.user, let value = JSONValue(document: document)?[path: configuration.userID],
             let id = text(of: value)
         else { return nil }
         return AccountName(userID: id, source: SessionSource(upstream: upstream.sessionSource))

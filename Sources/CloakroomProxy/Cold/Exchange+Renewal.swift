@@ -17,76 +17,77 @@ extension Exchange {
     }
 
     /// The request waits until its session has other tokens.
-    func renew(_ session: Session, ticket: SessionTicket, route: Int, cause: RenewalCause) {
-        if cause == .expiry { machine.park() }
+    func refresh(_ session: Session, ticket: SessionTicket, route: Int, cause: RefreshTrigger) {
+        if cause == .expired { machine.suspend() }
         downstream?.setDeadline(.max)
-        let renewer = generation.tables.renewer
+        let refresher = snapshot.config.refresher
         let traceparent = trace.outgoing?.traceparentText
-        ColdPathBridge.run(self, on: context.eventLoop) {
-            await renewer.renew(session, ticket: ticket, cause: cause, traceparent: traceparent)
+        OffLoop.run(self, on: context.eventLoop) {
+            await refresher.refresh(session, ticket: ticket, cause: cause, traceparent: traceparent)
         } resume: { exchange, outcome in
-            exchange.renewed(outcome, route: route, isReplay: cause == .refusal)
+            exchange.refreshCompleted(outcome, route: route, isReplay: cause == .rejected)
         }
     }
 
-    private func renewed(_ outcome: RenewalOutcome, route index: Int, isReplay: Bool) {
+    private func refreshCompleted(_ outcome: RefreshOutcome, route index: Int, isReplay: Bool) {
         guard machine.resume() == .proceed else { return }
-        renewed(outcome, route: index, isReplay: isReplay, now: context.beginEvent())
+        refreshCompleted(outcome, route: index, isReplay: isReplay, now: context.updateTime())
     }
 
-    private func renewed(_ outcome: RenewalOutcome, route index: Int, isReplay: Bool, now: UInt64) {
-        let entry = generation.tables.routes[index]
+    private func refreshCompleted(_ outcome: RefreshOutcome, route index: Int, isReplay: Bool, now: UInt64) {
+        let entry = snapshot.config.routes[index]
         switch outcome {
-        case .live(let session):
-            guard let permit = AuthDecision.permit(entry.access, at: index, renewed: session) else {
-                return renewed(.ended(.revoked), route: index, isReplay: isReplay, now: now)
+        case .active(let session):
+            guard let permit = AuthDecision.permit(entry.access, at: index, refreshed: session) else {
+                return refreshCompleted(.ended(.revoked), route: index, isReplay: isReplay, now: now)
             }
             if isReplay { replay(permit, now: now) } else { forward(permit, now: now) }
         case .ended(let reason):
             // Without a session the route may still be for everybody.
             if case .forward(let permit) = AuthDecision.decide(
-                entry.access, at: index, now: context.timestamp(at: now), session: .none(reason))
+                entry.access, at: index, now: context.timestamp(at: now), session: .missing(reason))
             {
                 return isReplay ? replay(permit, now: now) : forward(permit, now: now)
             }
             record.decision = .unauthenticated
             // Nobody else clears this one: its ticket is dead for good, and only now did that come to light.
-            let lines = reason == .refreshRejected ? generation.tables.cookieClearingLine : []
-            answer(entry.unauthorized[reason], moreFieldLines: lines, now: now)
+            let lines = reason == .refreshRejected ? snapshot.config.cookieClearingLine : []
+            respond(entry.unauthorized[reason], moreFieldLines: lines, now: now)
         case .unavailable(let status, let retryAfter):
             record.errorType = status == 504 ? .upstreamTimeout : .upstreamUnreachable
-            answer(entry.problem(.unreachable, status: status, retryAfter: retryAfter), now: now)
+            respond(entry.problem(.unreachable, status: status, retryAfter: retryAfter), now: now)
         case .storeUnavailable(let retryAfter):
             record.errorType = .storeUnavailable
-            answer(entry.problem(.storeUnavailable, retryAfter: retryAfter), now: now)
+            respond(entry.problem(.storeUnavailable, retryAfter: retryAfter), now: now)
         }
     }
 
     /// The upstream refused the token that the gateway sent. The session is renewed and the request sent again, where it
     /// can be: the refusal stays between the two of us. Once, unless it is the clock that explains it.
     /// - Returns: Whether that is under way. Otherwise the upstream's answer is the client's.
-    func renewAndReplay() -> Bool {
+    func refreshAndReplay() -> Bool {
         guard let permit, let session = permit.bearerSession, let ticket else { return false }
-        refusals += 1
+        tokenRejections += 1
         // A token that has come to its end meanwhile was refused for that: where tokens live for seconds and the upstream
         // is slow, it may happen twice.
         let hasEnded = session.hasAgedAccessToken(at: context.timestamp(at: context.now))
-        guard refusals == 1 || (refusals <= Self.mostReplays && hasEnded), generation.tables.renewer.mayHelp(session)
+        guard tokenRejections == 1 || (tokenRejections <= Self.mostReplays && hasEnded),
+            snapshot.config.refresher.shouldRefreshAfterRejection(session)
         else {
             return false
         }
-        guard framing == .none || keepsBody, machine.tokenRefused() else {
+        guard framing == .none || buffersForReplay, machine.tokenRejected() else {
             // This request is lost; the next one need not be.
-            let renewer = generation.tables.renewer
-            ColdPathBridge.run(self, on: context.eventLoop) {
-                _ = await renewer.renew(session, ticket: ticket, cause: .refusal, traceparent: nil)
+            let refresher = snapshot.config.refresher
+            OffLoop.run(self, on: context.eventLoop) {
+                _ = await refresher.refresh(session, ticket: ticket, cause: .rejected, traceparent: nil)
             } resume: { _, _ in
             }
             return false
         }
         cancelUpstream()
-        endRefusedAttempt()
-        renew(session, ticket: ticket, route: permit.route, cause: .refusal)
+        endRejectedAttempt()
+        refresh(session, ticket: ticket, route: permit.route, cause: .rejected)
         return true
     }
 

@@ -8,7 +8,7 @@ import NIOSSL
 #endif
 
 /// Makes the end of a connection a reset instead of an orderly close.
-enum ChannelReset {
+enum TCPReset {
     /// Has the channel reset its connection when it is closed; call it just before. Where that cannot be, it is closed
     /// as usual.
     static func onClose(_ channel: any Channel) {

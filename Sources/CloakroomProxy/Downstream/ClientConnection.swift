@@ -3,7 +3,7 @@ import CloakroomTelemetry
 import NIOCore
 
 /// What is known of a client's connection before its first request.
-struct ClientConnection {
+struct DownstreamConnectionInfo {
     let channel: any Channel
     let context: LoopContext
     let isTLS: Bool
@@ -18,7 +18,7 @@ struct ClientConnection {
     func makePeer() -> Peer {
         Peer(
             address: sourceAddress ?? channel.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
-            trusted: context.generation.tables.plan.trustedPeers, tlsVersion: tlsVersion,
+            trusted: context.snapshot.config.configuration.trustedPeers, tlsVersion: tlsVersion,
             certificateSubject: certificateSubject)
     }
 }

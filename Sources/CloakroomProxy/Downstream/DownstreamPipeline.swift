@@ -13,19 +13,19 @@ enum DownstreamPipeline {
         sourceAddress: String?
     ) throws {
         let pipeline = channel.pipeline.syncOperations
-        let client = ClientConnection(
+        let client = DownstreamConnectionInfo(
             channel: channel, context: context, isTLS: tls != nil, sourceAddress: sourceAddress)
         if let tls { try pipeline.addHandler(tls) }
         if tls == nil, !allowsHTTP2 {
             try pipeline.addHandler(HTTP1DownstreamHandler(client))
         } else {
-            try pipeline.addHandler(ProtocolSelector(client, allowsHTTP2: allowsHTTP2))
+            try pipeline.addHandler(ProtocolNegotiationHandler(client, allowsHTTP2: allowsHTTP2))
         }
     }
 
     /// Adds what speaks HTTP/2.
-    static func addHTTP2(_ client: ClientConnection) throws {
-        let gatherer = WriteGatherer()
+    static func addHTTP2(_ client: DownstreamConnectionInfo) throws {
+        let gatherer = WriteCoalescer()
         let handler = HTTP2DownstreamHandler(client, gatherer: gatherer)
         try client.channel.pipeline.syncOperations.addHandlers([gatherer, handler.makeFrameHandler(), handler])
     }

@@ -5,20 +5,20 @@ import NIOTLS
 
 /// Finds out which protocol a client speaks, and makes room for the handler that speaks it too: over TLS by what was
 /// negotiated (RFC 7301), in clear by the first bytes (RFC 9113 §3.3).
-final class ProtocolSelector: ChannelInboundHandler, RemovableChannelHandler, LoopMember {
+final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelHandler, LoopRegistered {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
 
-    private var client: ClientConnection
+    private var client: DownstreamConnectionInfo
     private let allowsHTTP2: Bool
     private var handlerContext: ChannelHandlerContext?
-    private var isBegun = false
+    private var isStarted = false
     private var received = ByteBuffer()
-    var memberIndex = -1
+    var registryIndex = -1
     private(set) var deadline = UInt64.max
     var isDownstream: Bool { true }
 
-    init(_ client: ClientConnection, allowsHTTP2: Bool) {
+    init(_ client: DownstreamConnectionInfo, allowsHTTP2: Bool) {
         self.client = client
         self.allowsHTTP2 = allowsHTTP2
     }
@@ -42,12 +42,12 @@ final class ProtocolSelector: ChannelInboundHandler, RemovableChannelHandler, Lo
     }
 
     private func begin() {
-        guard !isBegun else { return }
-        isBegun = true
+        guard !isStarted else { return }
+        isStarted = true
         let context = client.context
         // A handshake is due at once; the first request of a connection in clear may take its time.
-        let timeouts = context.generation.timeouts
-        deadline = context.beginEvent() &+ (client.isTLS ? timeouts.header : timeouts.keepAlive)
+        let timeouts = context.snapshot.timeouts
+        deadline = context.updateTime() &+ (client.isTLS ? timeouts.header : timeouts.keepAlive)
         context.add(self)
         // It was accepted just before the gateway was told to stop.
         if context.isDraining { closeNow() }
@@ -59,7 +59,7 @@ final class ProtocolSelector: ChannelInboundHandler, RemovableChannelHandler, Lo
             client.tlsVersion = tls?.tlsVersion == .tlsv13 ? .tls1_3 : .tls1_2
             if let certificate = tls?.peerCertificate {
                 // A session that is resumed was verified when it began; the certificate may have ended since.
-                let now = client.context.wallNanoseconds(at: client.context.beginEvent()) / 1_000_000_000
+                let now = client.context.wallNanoseconds(at: client.context.updateTime()) / 1_000_000_000
                 guard !ClientCertificate.isExpired(certificate, at: now) else { return closeNow() }
                 client.certificateSubject = ClientCertificate.subject(of: certificate)
             }
@@ -70,7 +70,7 @@ final class ProtocolSelector: ChannelInboundHandler, RemovableChannelHandler, Lo
 
     func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
         guard !client.isTLS else { return handlerContext.fireChannelRead(data) }
-        let now = client.context.beginEvent()
+        let now = client.context.updateTime()
         var bytes = unwrapInboundIn(data)
         received.writeBuffer(&bytes)
         let count = min(received.readableBytes, Self.preface.count)
@@ -78,7 +78,7 @@ final class ProtocolSelector: ChannelInboundHandler, RemovableChannelHandler, Lo
             return select(isHTTP2: false)
         }
         if count == Self.preface.count { return select(isHTTP2: true) }
-        deadline = min(deadline, now &+ client.context.generation.timeouts.header)
+        deadline = min(deadline, now &+ client.context.snapshot.timeouts.header)
     }
 
     func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
@@ -115,7 +115,7 @@ final class ProtocolSelector: ChannelInboundHandler, RemovableChannelHandler, Lo
 
     func deadlineExpired(now: UInt64) { closeNow() }
 
-    var isOverTLS: Bool { client.isTLS }
+    var usesTLS: Bool { client.isTLS }
 
     /// Nothing has been asked for yet.
     func drain() { closeNow() }

@@ -5,7 +5,7 @@ import NIOCore
 /// Answers of the gateway's own.
 extension Exchange {
     /// Answers with a problem.
-    func answer(
+    func respond(
         _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
     ) {
         var lines = moreFieldLines
@@ -17,27 +17,27 @@ extension Exchange {
         body.reserveCapacity(body.count + 32 + document.suffix.count)
         body.append(contentsOf: record.requestID.description.utf8)
         body += document.suffix
-        answer(
+        respond(
             status: document.problem.status, title: document.problem.title, fieldLines: lines, body: body, now: now)
     }
 
     /// Answers with whatever it is given.
-    func answer(status: Int, title: String, fieldLines: [UInt8], body: [UInt8], now: UInt64) {
+    func respond(status: Int, title: String, fieldLines: [UInt8], body: [UInt8], now: UInt64) {
         guard let downstream else { return }
-        machine.answered()
+        machine.respondedLocally()
         record.status = UInt16(clamping: status)
         // Whatever was asked of the upstream, this is not its answer.
-        if sentAt != 0 { record.upstreamStatus = 0 }
+        if requestSentAt != 0 { record.upstreamStatus = 0 }
         let isToHead = record.method == .head
         record.bytesSent = isToHead ? 0 : UInt64(body.count)
         var fieldLines = fieldLines
-        if let lines = generation.tables.cors.answerLines(crossOrigin) { fieldLines += lines }
-        downstream.writeOwn(
-            OwnAnswer(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date))
+        if let lines = snapshot.config.cors.responseFieldLines(originMatch) { fieldLines += lines }
+        downstream.writeLocalResponse(
+            LocalResponse(status: status, title: title, fieldLines: fieldLines, body: body, date: context.date))
         downstream.flush()
         machine.finish()
         finish(errorType: record.errorType)
-        downstream.exchangeFinished()
+        downstream.exchangeCompleted()
     }
 
     /// A scheme that no browser knows, so that none opens a dialog of its own (RFC 9110 §11.6.1).

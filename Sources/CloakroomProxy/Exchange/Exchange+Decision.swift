@@ -5,67 +5,69 @@ import NIOCore
 
 extension Exchange {
     /// What is to be done with a request, before anything is done.
-    enum Disposition {
+    enum RequestDecision {
         case forward(UpstreamPermit)
         case problem(ProblemDocument, ExchangeDecision, allow: String?)
-        case own(OwnEndpoint)
+        case own(AccountEndpoint)
         case loadSession(SessionTicket, route: Int)
         /// The session's tokens have ended.
-        case renew(Session, SessionTicket, route: Int)
+        case refresh(Session, SessionTicket, route: Int)
         /// The session holds tokens of another source than the route's upstream.
         case endSession(SessionTicket, route: Int)
         /// A browser asks what another origin's page may do: the field lines of the answer.
         case preflight([UInt8], ExchangeDecision)
         /// `OPTIONS *` (RFC 9110 §9.3.7), or an `OPTIONS` that goes no further.
-        case allowEverything
+        case serverOptions
     }
 
     /// Asks the pure types, in the order of the request path: target, host, route, session, decision, fields.
-    func decide(now: UInt64) -> Disposition {
-        let tables = generation.tables
+    func decide(now: UInt64) -> RequestDecision {
+        let config = snapshot.config
         trace = ExchangeTrace()
         target = .empty
-        marks = RequestHeaderPolicy.Marks()
+        summary = RequestHeaderPolicy.RequestHeaderSummary()
         let bytes = head.bytes
         let span = bytes.readableBytesUInt8Span
-        if record.method == .connect { return .problem(ProblemDocument(Problem(.notImplemented)), .none, allow: nil) }
-        do throws(TargetRefusal) {
+        if record.method == .connect {
+            return .problem(ProblemDocument(Problem(.notImplemented)), .undecided, allow: nil)
+        }
+        do throws(RequestTargetError) {
             target = try RequestTarget.parse(
-                span.extracting(head.target.start..<head.target.end), scratch: &scratch)
+                span.extracting(head.target.start..<head.target.end), scratch: &normalizedPath)
         } catch {
             record.errorType = .invalidRequest
-            return .problem(ProblemDocument(Problem(.badRequest)), .none, allow: nil)
+            return .problem(ProblemDocument(Problem(.badRequest)), .undecided, allow: nil)
         }
-        guard takeHost(span) else {
+        guard resolveAuthority(span) else {
             record.errorType = .invalidRequest
-            return .problem(ProblemDocument(Problem(.badRequest)), .none, allow: nil)
+            return .problem(ProblemDocument(Problem(.badRequest)), .undecided, allow: nil)
         }
         if target.isAsterisk {
             guard record.method == .options else {
-                return .problem(ProblemDocument(Problem(.badRequest)), .none, allow: nil)
+                return .problem(ProblemDocument(Problem(.badRequest)), .undecided, allow: nil)
             }
-            return .allowEverything
+            return .serverOptions
         }
-        takeTraceContext(span)
-        let reading = tables.cookie.read(head)
+        extractTraceContext(span)
+        let reading = config.cookie.read(head)
         ticket = if case .ticket(let ticket) = reading { ticket } else { nil }
-        marks = tables.requestPolicy.mark(&head, isTrusted: peer.isTrusted, reading: reading)
+        summary = config.requestPolicy.apply(&head, isTrusted: peer.isTrusted, reading: reading)
         // A client of HTTP/1.0 cannot mean it (RFC 9110 §10.1.1).
-        if protocolVersion == .http1_0 { marks.expectation = .none }
+        if protocolVersion == .http1_0 { summary.expectation = .none }
         // It was to go no further than here (RFC 9110 §7.6.2).
-        if marks.maxForwards == .value(0) { return .allowEverything }
-        if tables.cors.isOn, let preflight = settleCORS(span) { return preflight }
-        switch match(tables.routeTable, span) {
+        if summary.maxForwards == .value(0) { return .serverOptions }
+        if config.cors.isEnabled, let preflight = evaluateCORS(span) { return preflight }
+        switch match(config.routeTable, span) {
         case .notFound:
             // Nothing here is ever traced back to a client (RFC 9110 §9.3.8).
             guard record.method != .trace else {
-                return .problem(ProblemDocument(Problem(.methodNotAllowed)), .none, allow: "")
+                return .problem(ProblemDocument(Problem(.methodNotAllowed)), .undecided, allow: "")
             }
-            return .problem(ProblemDocument(Problem(.notFound)), .none, allow: nil)
+            return .problem(ProblemDocument(Problem(.notFound)), .undecided, allow: nil)
         case .methodNotAllowed(let allow):
-            return .problem(ProblemDocument(Problem(.methodNotAllowed)), .none, allow: allow)
-        case .own(let endpoint):
-            record.routeIndex = tables.routes.count
+            return .problem(ProblemDocument(Problem(.methodNotAllowed)), .undecided, allow: allow)
+        case .accountEndpoint(let endpoint):
+            record.routeIndex = config.routes.count
             guard !isFromAnotherSite(for: endpoint) else {
                 return .problem(ProblemDocument(Problem(.crossSite)), .csrfRejected, allow: nil)
             }
@@ -73,38 +75,38 @@ extension Exchange {
         case .route(let index):
             // Not even where a route lists it (RFC 9110 §9.3.8).
             guard record.method != .trace else {
-                return .problem(ProblemDocument(Problem(.methodNotAllowed)), .none, allow: "")
+                return .problem(ProblemDocument(Problem(.methodNotAllowed)), .undecided, allow: "")
             }
             return decide(route: index, now: now)
         }
     }
 
-    private func decide(route index: Int, now: UInt64) -> Disposition {
-        let tables = generation.tables
+    private func decide(route index: Int, now: UInt64) -> RequestDecision {
+        let config = snapshot.config
         record.routeIndex = index
-        let entry = tables.routes[index]
-        if marks.hasOurCookie, entry.access.usesSession, isFromAnotherSite {
+        let entry = config.routes[index]
+        if summary.hasSessionCookie, entry.access.usesSession, isFromAnotherSite {
             return .problem(entry.problem(.crossSite), .csrfRejected, allow: nil)
         }
         let decision = AuthDecision.decide(
             entry.access, at: index, now: context.timestamp(at: now), session: lookUp(now: now))
-        return disposition(of: decision, route: index)
+        return requestDecision(of: decision, route: index)
     }
 
     /// What a decision about a route's request comes to.
-    func disposition(of decision: AuthDecision, route index: Int) -> Disposition {
-        let entry = generation.tables.routes[index]
+    func requestDecision(of decision: AuthDecision, route index: Int) -> RequestDecision {
+        let entry = snapshot.config.routes[index]
         switch decision {
         case .forward(let permit):
             return .forward(permit)
-        case .forwardAndRenew(let permit, let session):
-            if let ticket { generation.tables.renewer.renewSoon(session, ticket: ticket) }
+        case .forwardAndRefresh(let permit, let session):
+            if let ticket { snapshot.config.refresher.refreshInBackground(session, ticket: ticket) }
             return .forward(permit)
-        case .renew(let session):
+        case .refresh(let session):
             guard let ticket else {
                 return .problem(entry.unauthorized[.noSession], .unauthenticated, allow: nil)
             }
-            return .renew(session, ticket, route: index)
+            return .refresh(session, ticket, route: index)
         case .endSession:
             guard let ticket else {
                 return .problem(entry.unauthorized[.noSession], .unauthenticated, allow: nil)
@@ -126,7 +128,7 @@ extension Exchange {
 
     func match(_ table: RouteTable, method: Span<UInt8>, _ span: Span<UInt8>) -> RouteTable.Match {
         if target.isPathRewritten {
-            let path = scratch
+            let path = normalizedPath
             return table.match(method: method, path: path.span)
         }
         let start = head.target.start + target.path.start
@@ -138,19 +140,19 @@ extension Exchange {
     }
 
     private func lookUp(now: UInt64) -> SessionLookup {
-        guard let ticket else { return .none(.noSession) }
+        guard let ticket else { return .missing(.noSession) }
         // A connection's requests mostly carry the same cookie: its hash is a twentieth of a request's instructions.
-        if ticket != hashedTicket {
-            hashedTicket = ticket
+        if ticket != cachedTicket {
+            cachedTicket = ticket
             sessionKey = nil
         }
-        return generation.tables.sessions.find(
-            ticket, key: &sessionKey, now: context.sessionTime(at: now), slides: true)
+        return snapshot.config.sessions.lookup(
+            ticket, key: &sessionKey, now: context.sessionTimestamp(at: now), slides: true)
     }
 
     /// Finds the one authority of the request. HTTP/1.1 wants exactly one `Host`, even beside an absolute target
     /// (RFC 9112 §3.2).
-    private func takeHost(_ span: Span<UInt8>) -> Bool {
+    private func resolveAuthority(_ span: Span<UInt8>) -> Bool {
         var host: ByteRange?
         for field in head.fields where field.name == .host {
             guard host == nil else { return false }

@@ -5,7 +5,7 @@ import CloakroomWire
 /// What bounds an exchange, and how it is given up.
 extension Exchange {
     /// Whatever was sent of the answer is not all of it: the client has to see that.
-    func cut(_ error: ExchangeError) {
+    func abortResponse(_ error: ExchangeErrorType) {
         cancelUpstream()
         let downstream = self.downstream
         machine.finish()
@@ -23,24 +23,24 @@ extension Exchange {
     func bodyTooLarge() {
         cancelUpstream()
         record.errorType = .bodyTooLarge
-        guard case .sent = machine.state, let permit else { return cut(.bodyTooLarge) }
-        answer(generation.tables.routes[permit.route].problem(.contentTooLarge), now: context.now)
+        guard case .awaitingResponse = machine.state, let permit else { return abortResponse(.bodyTooLarge) }
+        respond(snapshot.config.routes[permit.route].problem(.contentTooLarge), now: context.now)
     }
 
     /// The request is sent: the upstream has so much time for its answer.
     func expectResponse() {
         guard let permit else { return }
-        downstream?.setDeadline(sentAt &+ generation.tables.routes[permit.route].responseHeadTimeout)
+        downstream?.setDeadline(requestSentAt &+ snapshot.config.routes[permit.route].responseHeadTimeout)
     }
 
     /// How long a body may pause, in nanoseconds.
     var bodyIdle: UInt64 {
-        permit.map { generation.tables.routes[$0.route].bodyIdleTimeout } ?? generation.timeouts.bodyIdle
+        permit.map { snapshot.config.routes[$0.route].bodyIdleTimeout } ?? snapshot.timeouts.bodyIdle
     }
 
     /// The largest body that is taken, in bytes.
     var bodyLimit: Int {
-        permit.map { generation.tables.routes[$0.route].bodyLimit } ?? 0
+        permit.map { snapshot.config.routes[$0.route].bodyLimit } ?? 0
     }
 
     /// Whether the request may be sent twice, and can be (RFC 9110 §9.2.2).

@@ -7,40 +7,40 @@ import NIOCore
 extension Exchange {
     /// Tells telemetry, exactly once for every exchange, on whatever way it ended. Sending an answer may find that the
     /// client is gone, which is an end of its own: whoever comes second has nothing more to tell.
-    func finish(errorType: ExchangeError?) {
-        guard leaveGeneration() else { return }
+    func finish(errorType: ExchangeErrorType?) {
+        guard releaseSnapshot() else { return }
         // Not the event's moment: what the gateway itself did since then belongs to the exchange.
         let now = NIODeadline.now().uptimeNanoseconds
         record.errorType = errorType
         record.durationNanoseconds = now &- startedAt
-        record.bytesReceived = UInt64(receivedBody)
-        if sentAt != 0, record.upstreamDurationNanoseconds == nil {
+        record.bytesReceived = UInt64(receivedBodyBytes)
+        if requestSentAt != 0, record.upstreamDurationNanoseconds == nil {
             record.upstreamDurationNanoseconds = upstreamDuration(until: context.now)
         }
         endTrace(record)
         let bytes = head.bytes
         let span = bytes.readableBytesUInt8Span
         let path = receivedTarget
-        generation.telemetry.exchangeFinished(
+        snapshot.telemetry.requestCompleted(
             record, method: span.extracting(head.method.start..<head.method.end),
             path: span.extracting(path.start..<path.end))
-        generation.leave()
+        snapshot.release()
         // A connection that rests must not keep what is no longer in effect.
-        settleGeneration()
-        forgetHead()
+        adoptCurrentSnapshot()
+        resetHead()
         permit = nil
         pool = nil
         ticket = nil
-        ownEndpoint = nil
-        sentAt = 0
-        collected = ByteBuffer()
-        keepsBody = false
-        refusals = 0
+        accountEndpoint = nil
+        requestSentAt = 0
+        bufferedBody = ByteBuffer()
+        buffersForReplay = false
+        tokenRejections = 0
     }
 
     /// How long the upstream has taken. The request may have been sent later than at the moment of the event that is being
     /// handled.
-    func upstreamDuration(until now: UInt64) -> UInt64 { now > sentAt ? now &- sentAt : 0 }
+    func upstreamDuration(until now: UInt64) -> UInt64 { now > requestSentAt ? now &- requestSentAt : 0 }
 
     /// Where path and query stand in the head; of an absolute target without what comes before.
     var receivedTarget: ByteRange {
@@ -50,25 +50,25 @@ extension Exchange {
     }
 
     /// Lets go of the head's bytes, and of the places in them: a head that was refused half-way has some already.
-    func forgetHead() {
+    func resetHead() {
         head.reset()
         head.method = ByteRange(start: 0, count: 0)
         head.target = ByteRange(start: 0, count: 0)
     }
 
     func beginRecord(now: UInt64) {
-        enterGeneration()
+        retainSnapshot()
         record = ExchangeRecord()
-        crossOrigin = .silent
+        originMatch = .notEvaluated
         let bytes = head.bytes
-        record.method = ExchangeMethod(
+        record.method = RequestMethod(
             bytes.readableBytesUInt8Span.extracting(head.method.start..<head.method.end))
         record.scheme = peer.scheme
         record.protocolVersion = protocolVersion
         record.startWallNanoseconds = context.wallNanoseconds(at: now)
-        record.requestID = Identifier128(high: context.random(), low: context.random())
+        record.requestID = ID128(high: context.random(), low: context.random())
         record.peerAddress = peer.address
         record.tlsVersion = peer.tlsVersion
-        generation.telemetry.exchangeStarted(scheme: record.scheme, method: record.method)
+        snapshot.telemetry.requestStarted(scheme: record.scheme, method: record.method)
     }
 }

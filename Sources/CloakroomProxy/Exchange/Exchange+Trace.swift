@@ -11,16 +11,16 @@ struct ExchangeTrace {
     /// What goes to the upstream.
     var outgoing: TraceContext?
     /// Where a trusted client's context stands, and the vendor data that go with it.
-    var fields = TraceFields()
+    var fields = TraceContextFields()
     var server: (any Span)?
     var client: (any Span)?
 }
 
 extension Exchange {
     /// Reads the trace context of a trusted client; a stranger's does not count (W3C Trace Context §7.3).
-    func takeTraceContext(_ span: Swift.Span<UInt8>) {
+    func extractTraceContext(_ span: Swift.Span<UInt8>) {
         guard peer.isTrusted else { return }
-        let fields = TraceFields.read(head)
+        let fields = TraceContextFields.read(head)
         guard let range = fields.parent,
             let incoming = TraceContext(traceparent: span.extracting(range.start..<range.end))
         else { return }
@@ -31,10 +31,10 @@ extension Exchange {
     /// Decides whether the request is sampled, and begins its server span if so. Otherwise the context is carried on,
     /// and nothing else is done.
     func beginTrace() {
-        let child = generation.tables.telemetry.tracer.childContext(of: trace.incoming)
+        let child = snapshot.config.telemetry.tracer.childContext(of: trace.incoming)
         trace.outgoing = child
         record.traceID = child.traceID
-        guard child.isSampled, let tracer = generation.tables.tracer else { return }
+        guard child.isSampled, let tracer = snapshot.config.tracer else { return }
         // What was decided goes in as the parent: a root without a span id of its own.
         var serviceContext = ServiceContext.topLevel
         serviceContext.traceContext =
@@ -47,18 +47,18 @@ extension Exchange {
         span.attributes["url.scheme"] = "\(record.scheme.label)"
         span.attributes["network.protocol.version"] = "\(record.protocolVersion.label)"
         span.attributes["client.address"] = record.peerAddress
-        if let stranger = strangersContext {
+        if let stranger = untrustedTraceContext {
             var linked = ServiceContext.topLevel
             linked.traceContext = stranger
             span.addLink(SpanLink(context: linked, attributes: [:]))
         }
         trace.server = span
-        carryOn(span)
+        propagate(span)
     }
 
     /// What somebody sent whose trace is not continued. Whoever has that trace finds this one by it.
-    private var strangersContext: TraceContext? {
-        guard !peer.isTrusted, let range = TraceFields.read(head).parent else { return nil }
+    private var untrustedTraceContext: TraceContext? {
+        guard !peer.isTrusted, let range = TraceContextFields.read(head).parent else { return nil }
         let bytes = head.bytes
         return TraceContext(traceparent: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
     }
@@ -67,39 +67,39 @@ extension Exchange {
     private var receivedPath: String {
         let range = receivedTarget
         let bytes = head.bytes
-        let told = ExchangeRecord.toldLength(
+        let told = ExchangeRecord.loggablePathLength(
             ofPath: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
         return String(
             decoding: bytes.getBytes(at: bytes.readerIndex + range.start, length: told) ?? [], as: UTF8.self)
     }
 
     private var routeName: String {
-        let names = generation.telemetry.routes
+        let names = snapshot.telemetry.routes
         return names.indices.contains(record.routeIndex) ? names[record.routeIndex] : LoopTelemetry.unmatchedRoute
     }
 
     private var routePattern: String? {
-        let routes = generation.tables.routes
+        let routes = snapshot.config.routes
         guard routes.indices.contains(record.routeIndex) else { return nil }
         return routes[record.routeIndex].route.pattern.description
     }
 
     /// Begins the client span of one attempt.
-    func beginAttempt(_ upstream: UpstreamEntry, _ connection: UpstreamConnection, now: UInt64) {
-        guard let server = trace.server, let tracer = generation.tables.tracer else { return }
+    func startClientSpan(_ upstream: UpstreamRuntime, _ connection: UpstreamConnection, now: UInt64) {
+        guard let server = trace.server, let tracer = snapshot.config.tracer else { return }
         let span = tracer.startAnySpan(
             "\(record.method.label)", context: server.context, ofKind: .client)
-        let target = upstream.plan.targets[connection.targetIndex]
+        let target = upstream.configuration.targets[connection.targetIndex]
         span.attributes["http.request.method"] = "\(record.method.label)"
         span.attributes["server.address"] = target.serverAddress
         if let port = target.serverPort { span.attributes["server.port"] = Int64(port) }
         if record.retries > 0 { span.attributes["http.request.resend_count"] = Int64(record.retries) }
         trace.client = span
-        carryOn(span)
+        propagate(span)
     }
 
     /// The upstream continues from a span, if that has a place in the trace. Tracers that are not ours may give it none.
-    private func carryOn(_ span: any Span) {
+    private func propagate(_ span: any Span) {
         if let context = span.context.traceContext, context.spanID != 0 { trace.outgoing = context }
     }
 
@@ -113,7 +113,7 @@ extension Exchange {
     }
 
     /// Ends the client span of an attempt whose token the upstream refused.
-    func endRefusedAttempt() {
+    func endRejectedAttempt() {
         guard let span = trace.client else { return }
         span.attributes["http.response.status_code"] = Int64(401)
         span.attributes["error.type"] = "401"

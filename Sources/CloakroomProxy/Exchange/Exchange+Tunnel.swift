@@ -8,8 +8,10 @@ import NIOCore
 extension Exchange {
     /// Looks whether the request asks for a tunnel, and may have one.
     /// - Returns: Whether it can be served at all.
-    func settleTunnel(_ route: RouteEntry) -> Bool {
-        if tunnel == .none, marks.wantsWebSocket, record.method == .get, framing == .none, protocolVersion == .http1_1 {
+    func resolveUpgrade(_ route: RouteRuntime) -> Bool {
+        if tunnel == .none, summary.requestsWebSocket, record.method == .get, framing == .none,
+            protocolVersion == .http1_1
+        {
             tunnel = .webSocketUpgrade
         }
         switch tunnel {
@@ -27,16 +29,16 @@ extension Exchange {
     func upstreamSwitched(_ head: borrowing ResponseHead) {
         guard machine.switched(), let downstream else { return }
         record.status = UInt16(clamping: head.status)
-        toClient = WebSocketFrameScan()
-        toUpstream = WebSocketFrameScan()
-        downstream.writeSwitch(head)
+        downstreamFrames = WebSocketFrameTracker()
+        upstreamFrames = WebSocketFrameTracker()
+        downstream.writeUpgradeResponse(head)
         downstream.flush()
         // It was asked for before the gateway was told to stop.
-        guard !isToEnd else { return endTunnel(.goingAway) }
-        watchSilence()
-        reviewGeneration()
+        guard !isToEnd else { return closeTunnel(.goingAway) }
+        resetIdleTimer()
+        checkSnapshotChange()
         guard machine.isRelaying else { return }
-        downstream.continueBody()
+        downstream.resumeRequestBody()
     }
 
     /// The upstream's side of the tunnel has ended; the client's may go on.
@@ -53,8 +55,8 @@ extension Exchange {
     }
 
     /// The connection to the upstream is gone: what the client still says through a tunnel reaches nobody.
-    func upstreamGone() {
-        guard machine.state == .tunnelEnding else { return }
+    func upstreamClosed() {
+        guard machine.state == .tunnelHalfClosed else { return }
         machine.finish()
         finishTunnel()
     }
@@ -66,30 +68,30 @@ extension Exchange {
         downstream?.writeEnd(trailers: nil)
         downstream?.flush()
         finish(errorType: nil)
-        downstream?.exchangeFinished()
+        downstream?.exchangeCompleted()
     }
 
     /// The gateway is told to stop: what has no end of its own ends now, so that clients go elsewhere in time.
     func drain() {
         isDrained = true
-        if isTunnel || (isEndlessStream && machine.isRelaying) { endTunnel(.goingAway) }
+        if isTunnel || (isEndlessStream && machine.isRelaying) { closeTunnel(.goingAway) }
     }
 
     /// Whether the gateway, or the connection, is told to stop: what begins now and has no end of its own ends at once.
     var isToEnd: Bool { isDrained || context.isDraining }
 
     /// An answer without an end has begun. Other tables may have come into effect since it was asked for.
-    func reviewGeneration() {
-        if generation !== context.generation { tablesReplaced() }
+    func checkSnapshotChange() {
+        if snapshot !== context.snapshot { configurationReplaced() }
     }
 
     /// Other tables are in effect. What has an end of its own finishes with the old ones; what has none goes on only if
     /// its route is there as it was.
-    func tablesReplaced() {
-        guard silenceDeadline != nil, machine.isOpenEnded, let permit else { return }
-        let tables = generation.tables
-        guard !context.generation.tables.serves(tables.routes[permit.route].route, of: tables) else { return }
-        endTunnel(.goingAway)
+    func configurationReplaced() {
+        guard idleDeadline != nil, machine.isOpenEnded, let permit else { return }
+        let config = snapshot.config
+        guard !context.snapshot.config.containsEquivalent(config.routes[permit.route].route, of: config) else { return }
+        closeTunnel(.goingAway)
     }
 
     // MARK: - Silence and sessions
@@ -98,26 +100,26 @@ extension Exchange {
     private static let sessionInterval: UInt64 = 1_000_000_000
 
     /// Something was said just now.
-    func watchSilence() {
+    func resetIdleTimer() {
         let now = context.now
-        let deadline = now &+ generation.timeouts.tunnelIdle
+        let deadline = now &+ snapshot.timeouts.tunnelIdle
         // However much is said, the session is looked at in time.
-        if silenceDeadline == nil { sessionDeadline = now &+ Self.sessionInterval }
-        silenceDeadline = deadline
+        if idleDeadline == nil { sessionDeadline = now &+ Self.sessionInterval }
+        idleDeadline = deadline
         downstream?.setDeadline(isSessionWatched ? min(deadline, sessionDeadline) : deadline)
     }
 
     /// Looks at an endless answer: whether its session still lives, and whether it was silent for too long.
     /// - Returns: Whether it goes on, or has been ended here.
-    func goesOn(at now: UInt64) -> Bool {
-        guard machine.isOpenEnded, let silenceDeadline else { return false }
+    func checkIdleTimeout(at now: UInt64) -> Bool {
+        guard machine.isOpenEnded, let idleDeadline else { return false }
         if isSessionWatched, hasSessionEnded(at: now) {
-            endTunnel(.policyViolation)
+            closeTunnel(.policyViolation)
             return true
         }
-        guard silenceDeadline > now else { return false }
+        guard idleDeadline > now else { return false }
         sessionDeadline = now &+ Self.sessionInterval
-        downstream?.setDeadline(isSessionWatched ? min(silenceDeadline, sessionDeadline) : silenceDeadline)
+        downstream?.setDeadline(isSessionWatched ? min(idleDeadline, sessionDeadline) : idleDeadline)
         return true
     }
 
@@ -126,7 +128,7 @@ extension Exchange {
     /// Asking for a tunnel is not having one: the upstream may have answered in another way.
     private var isTunnel: Bool {
         switch machine.state {
-        case .tunnelling, .tunnelEnding: true
+        case .tunneling, .tunnelHalfClosed: true
         default: false
         }
     }
@@ -134,15 +136,15 @@ extension Exchange {
     private func hasSessionEnded(at now: UInt64) -> Bool {
         guard let ticket else { return true }
         // What the client says through a tunnel is use of its session.
-        let lookup = generation.tables.sessions.find(
-            ticket, key: &sessionKey, now: context.sessionTime(at: now), slides: hasClientBytes)
-        hasClientBytes = false
+        let lookup = snapshot.config.sessions.lookup(
+            ticket, key: &sessionKey, now: context.sessionTimestamp(at: now), slides: hasClientActivity)
+        hasClientActivity = false
         switch lookup {
-        case .live: return false
-        case .none: return true
-        case .unknown:
+        case .active: return false
+        case .missing: return true
+        case .notCached:
             // However long the store is not there: this is known of the session, and cannot change.
-            if let end = permit?.sessionEnd, context.sessionTime(at: now) >= end { return true }
+            if let end = permit?.sessionEnd, context.sessionTimestamp(at: now) >= end { return true }
             loadTunnelSession(ticket, now: now)
             return false
         }
@@ -152,34 +154,36 @@ extension Exchange {
     private func loadTunnelSession(_ ticket: SessionTicket, now: UInt64) {
         guard !isSessionLoading else { return }
         isSessionLoading = true
-        let store = generation.tables.sessions
-        let timestamp = context.sessionTime(at: now)
-        let begun = startedAt
-        ColdPathBridge.run(self, on: context.eventLoop) { () -> Bool in
+        let store = snapshot.config.sessions
+        let timestamp = context.sessionTimestamp(at: now)
+        let started = startedAt
+        OffLoop.run(self, on: context.eventLoop) { () -> Bool in
             // A store that cannot be reached ends nothing.
-            guard let lookup = try? await store.load(ticket, now: timestamp), case .none = lookup else { return false }
+            guard let lookup = try? await store.load(ticket, now: timestamp), case .missing = lookup else {
+                return false
+            }
             return true
         } resume: { exchange, isOver in
-            exchange.context.beginEvent()
+            exchange.context.updateTime()
             // Another request may be under way on this connection by now.
-            guard exchange.startedAt == begun, exchange.silenceDeadline != nil else { return }
+            guard exchange.startedAt == started, exchange.idleDeadline != nil else { return }
             exchange.isSessionLoading = false
-            if isOver, exchange.machine.isOpenEnded { exchange.endTunnel(.policyViolation) }
+            if isOver, exchange.machine.isOpenEnded { exchange.closeTunnel(.policyViolation) }
         }
     }
 
     /// Ends what has no end of its own. Both sides of a WebSocket are told why, where they can be. An event stream is
     /// ended as its framing has it when the gateway stops, and cut when its session has ended or its route is gone.
-    func endTunnel(_ code: WebSocketClose.Code) {
-        let error: ExchangeError = code == .goingAway ? .draining : .sessionEnded
+    func closeTunnel(_ code: WebSocketClose.Code) {
+        let error: ExchangeErrorType = code == .goingAway ? .draining : .sessionEnded
         if !isTunnel, isEndlessStream, code == .goingAway, isToEnd { return endStream() }
-        guard isTunnel, let downstream else { return cut(error) }
-        if toClient.isAtBoundary, machine.isRelaying {
+        guard isTunnel, let downstream else { return abortResponse(error) }
+        if downstreamFrames.isAtFrameBoundary, machine.isRelaying {
             downstream.writeBody(WebSocketClose.frame(code, mask: nil))
         }
         downstream.writeEnd(trailers: nil)
         downstream.flush()
-        if toUpstream.isAtBoundary {
+        if upstreamFrames.isAtFrameBoundary {
             upstream?.writeBody(
                 WebSocketClose.frame(code, mask: UInt32(truncatingIfNeeded: context.random())))
             upstream?.flush()
@@ -187,7 +191,7 @@ extension Exchange {
         cancelUpstream()
         machine.finish()
         finish(errorType: error)
-        downstream.exchangeFinished()
+        downstream.exchangeCompleted()
     }
 
     /// Ends an event stream: its client sees a complete answer and connects again (HTML §9.2.3). The last event may be cut
@@ -199,6 +203,6 @@ extension Exchange {
         downstream.writeEnd(trailers: nil)
         downstream.flush()
         finish(errorType: .draining)
-        downstream.exchangeFinished()
+        downstream.exchangeCompleted()
     }
 }

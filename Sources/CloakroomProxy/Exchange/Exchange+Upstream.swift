@@ -7,23 +7,23 @@ import NIOCore
 extension Exchange {
     /// The request may go to the upstream.
     func forward(_ permit: UpstreamPermit, now: UInt64) {
-        let route = generation.tables.routes[permit.route]
-        guard marks.expectation != .unknown else { return answer(route.problem(.expectationFailed), now: now) }
-        guard settleTunnel(route) else { return answer(route.problem(.notImplemented), now: now) }
+        let route = snapshot.config.routes[permit.route]
+        guard summary.expectation != .unknown else { return respond(route.problem(.expectationFailed), now: now) }
+        guard resolveUpgrade(route) else { return respond(route.problem(.notImplemented), now: now) }
         guard tunnel == .none || WebSocketFields.settle(&head, writesKey: tunnel == .webSocketConnect) else {
             record.errorType = .invalidRequest
-            return answer(route.problem(.badRequest), now: now)
+            return respond(route.problem(.badRequest), now: now)
         }
-        if !route.passedFields.isEmpty { generation.tables.requestPolicy.passOn(route.passedFields, in: &head) }
+        if !route.passedFields.isEmpty { snapshot.config.requestPolicy.passOn(route.passedFields, in: &head) }
         self.permit = permit
         record.decision = route.route.requiresAuthorization ? .forwarded : .public
         record.sessionHash = permit.sessionID?.value
         if case .length(let length) = framing, length > route.bodyLimit {
             record.errorType = .bodyTooLarge
-            return answer(route.problem(.contentTooLarge), now: now)
+            return respond(route.problem(.contentTooLarge), now: now)
         }
-        pool = generation.pools[route.route.upstream]
-        keepsBody = isBodySmall && permit.bearerSession != nil
+        pool = snapshot.pools[route.route.upstream]
+        buffersForReplay = isBodySmall && permit.bearerSession != nil
         machine.forward(hasBody: framing != .none)
         lease(isFresh: false, now: now)
     }
@@ -33,7 +33,7 @@ extension Exchange {
         switch pool.lease(self, isFresh: isFresh) {
         case .connection(let connection): leased(connection)
         case .waiting: downstream?.setDeadline(now &+ pool.pendingTimeout)
-        case .refused: upstreamFailed(UpstreamFailure(.exhausted), isStale: false)
+        case .rejected: upstreamFailed(UpstreamFailure(.poolExhausted), isStale: false)
         }
     }
 
@@ -44,29 +44,29 @@ extension Exchange {
             return
         }
         upstream = connection
-        let entry = generation.tables.upstreams[generation.tables.routes[permit.route].route.upstream]
+        let entry = snapshot.config.upstreams[snapshot.config.routes[permit.route].route.upstream]
         record.upstreamIndex = entry.firstTarget + connection.targetIndex
-        sentAt = context.now
-        beginAttempt(entry, connection, now: sentAt)
+        requestSentAt = context.now
+        startClientSpan(entry, connection, now: requestSentAt)
         connection.begin(self, isToHead: record.method == .head) { buffer in
-            UpstreamRequestWriter(exchange: self, upstream: entry, permit: permit)
+            UpstreamRequestEncoder(exchange: self, upstream: entry, permit: permit)
                 .write(targetIndex: connection.targetIndex, into: &buffer)
         }
-        if machine.state == .sent(.complete) {
+        if machine.state == .awaitingResponse(.complete) {
             // A body is complete here only if the request is sent again.
-            if collected.readableBytes > 0 { connection.writeBody(collected) }
+            if bufferedBody.readableBytes > 0 { connection.writeBody(bufferedBody) }
             connection.finishRequest()
             // Sending may have failed, and all be over or begun anew.
-            if machine.state == .sent(.complete), upstream == connection {
+            if machine.state == .awaitingResponse(.complete), upstream == connection {
                 // Until now it was the gateway that took its time; from here on it is the upstream.
-                sentAt = NIODeadline.now().uptimeNanoseconds
+                requestSentAt = NIODeadline.now().uptimeNanoseconds
                 expectResponse()
             }
         } else {
-            downstream?.setDeadline(sentAt &+ bodyIdle)
+            downstream?.setDeadline(requestSentAt &+ bodyIdle)
             // A client that waits for 100 (Continue) sends nothing until the upstream has seen the head.
-            if marks.expectation == .continue { connection.flush() }
-            downstream?.continueBody()
+            if summary.expectation == .continue { connection.flush() }
+            downstream?.resumeRequestBody()
         }
     }
 
@@ -78,7 +78,8 @@ extension Exchange {
     /// An interim answer came.
     func upstreamInformational(_ head: borrowing ResponseHead) {
         // Nobody is owed one: a client that does not keep up is spared them, so that they do not pile up.
-        guard case .sent = machine.state, protocolVersion != .http1_0, let downstream, downstream.isWritable else {
+        guard case .awaitingResponse = machine.state, protocolVersion != .http1_0, let downstream, downstream.isWritable
+        else {
             return
         }
         downstream.writeInformational(head)
@@ -86,28 +87,30 @@ extension Exchange {
     }
 
     /// The answer's head came.
-    func upstreamHead(_ head: borrowing ResponseHead, marks: ResponseHeaderPolicy.Marks, framing: BodyFraming) {
-        if head.status == 401, renewAndReplay() { return }
-        guard machine.responseBegan(), let downstream else { return }
-        if keepsBody {
-            keepsBody = false
-            collected = ByteBuffer()
+    func upstreamHead(
+        _ head: borrowing ResponseHead, summary: ResponseHeaderPolicy.ResponseHeaderSummary, framing: BodyFraming
+    ) {
+        if head.status == 401, refreshAndReplay() { return }
+        guard machine.responseStarted(), let downstream else { return }
+        if buffersForReplay {
+            buffersForReplay = false
+            bufferedBody = ByteBuffer()
         }
         record.status = UInt16(clamping: head.status)
-        let route = permit.map { generation.tables.routes[$0.route] }
+        let route = permit.map { snapshot.config.routes[$0.route] }
         let hasSession = permit?.hasSession == true
         downstream.writeHead(
             head, framing: framing,
             additions: ResponseAdditions(
-                date: marks.hasDate ? nil : context.date, isPrivate: hasSession && !marks.hasCacheControl,
-                variesByCookie: route?.varies(marks) == true,
-                crossOriginLines: generation.tables.cors.answerLines(crossOrigin)))
-        if marks.isEventStream {
+                date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.hasCacheControl,
+                variesByCookie: route?.varies(summary) == true,
+                crossOriginLines: snapshot.config.cors.responseFieldLines(originMatch)))
+        if summary.isEventStream {
             // Browsers read endless ones with GET; one that answers another method has an end, which is worth waiting for.
             isEndlessStream = record.method == .get && (framing == .chunked || framing == .untilClose)
-            guard !isEndlessStream || !isToEnd else { return endTunnel(.goingAway) }
-            watchSilence()
-            if framing != .none { reviewGeneration() }
+            guard !isEndlessStream || !isToEnd else { return closeTunnel(.goingAway) }
+            resetIdleTimer()
+            if framing != .none { checkSnapshotChange() }
         } else {
             downstream.setDeadline(framing == .none ? .max : context.now &+ bodyIdle)
         }
@@ -117,7 +120,7 @@ extension Exchange {
     func upstreamBody(_ bytes: ByteBuffer) {
         guard machine.isRelaying, let downstream else { return }
         record.bytesSent += UInt64(bytes.readableBytes)
-        if tunnel != .none { toClient.advance(over: bytes) }
+        if tunnel != .none { downstreamFrames.advance(over: bytes) }
         downstream.writeBody(bytes)
         if !downstream.isWritable { upstream?.setPaused(true) }
     }
@@ -126,7 +129,7 @@ extension Exchange {
     func flushDownstream() {
         guard machine.isRelaying, let downstream else { return }
         downstream.flush()
-        if silenceDeadline == nil { downstream.setDeadline(context.now &+ bodyIdle) } else { watchSilence() }
+        if idleDeadline == nil { downstream.setDeadline(context.now &+ bodyIdle) } else { resetIdleTimer() }
         upstream?.setPaused(!downstream.isWritable)
     }
 
@@ -135,16 +138,16 @@ extension Exchange {
         upstream = nil
         guard machine.responseEnded(), let downstream else { return }
         // Only to a client that said it takes them (RFC 9110 §6.5.1); in HTTP/2 they always have a place.
-        let areWanted = protocolVersion == .http2 || marks.acceptsTrailers
-        downstream.writeEnd(trailers: areWanted ? trailers.map { keptTrailers($0) } : nil)
+        let areWanted = protocolVersion == .http2 || summary.acceptsTrailers
+        downstream.writeEnd(trailers: areWanted ? trailers.map { filteredTrailers($0) } : nil)
         downstream.flush()
         finish(errorType: nil)
-        downstream.exchangeFinished()
+        downstream.exchangeCompleted()
     }
 
-    private func keptTrailers(_ section: TrailerSection) -> ByteBuffer {
+    private func filteredTrailers(_ section: TrailerSection) -> ByteBuffer {
         var removed = RemovedResponseFields()
-        let kept = generation.tables.trailerPolicy.kept(section, without: injectedSecrets, removed: &removed)
+        let kept = snapshot.config.trailerPolicy.filter(section, without: injectedSecrets, removed: &removed)
         if !removed.isEmpty { pool?.upstream.count(removed) }
         return kept
     }
@@ -156,7 +159,7 @@ extension Exchange {
 
     /// The upstream takes more of the body again.
     func upstreamWritable() {
-        downstream?.continueBody()
+        downstream?.resumeRequestBody()
     }
 
     /// The client takes more of the answer again, or no more.
@@ -170,7 +173,7 @@ extension Exchange {
         upstream = nil
         let now = context.now
         let mayRetry = isStale && record.retries == 0 && isIdempotent
-        if sentAt != 0 { record.upstreamDurationNanoseconds = upstreamDuration(until: now) }
+        if requestSentAt != 0 { record.upstreamDurationNanoseconds = upstreamDuration(until: now) }
         endAttempt(failure: failure)
         switch machine.upstreamFailed(mayRetry: mayRetry) {
         case .retry:
@@ -178,18 +181,18 @@ extension Exchange {
             record.upstreamDurationNanoseconds = nil
             pool?.upstream.retries.increment()
             lease(isFresh: true, now: now)
-        case .answer:
+        case .respond:
             record.errorType = failure.label
             guard let permit else { return }
-            answer(failure.problem(for: generation.tables.routes[permit.route]), now: now)
+            respond(failure.problem(for: snapshot.config.routes[permit.route]), now: now)
         case .cut:
             // Broken in the same breath as it began: the client need not see any of it.
-            guard failure.kind == .invalidResponse, let permit, downstream?.takeBack() == true else {
-                return cut(failure.label)
+            guard failure.kind == .invalidResponse, let permit, downstream?.discardUnsentResponse() == true else {
+                return abortResponse(failure.label)
             }
             record.errorType = failure.label
             record.bytesSent = 0
-            answer(failure.problem(for: generation.tables.routes[permit.route]), now: now)
+            respond(failure.problem(for: snapshot.config.routes[permit.route]), now: now)
         case .nothing:
             break
         }

@@ -11,48 +11,48 @@ import Tracing
 final class Exchange: Equatable {
     let context: LoopContext
     /// What the exchange goes by, from its beginning to its end.
-    private(set) var generation: TableGeneration
+    private(set) var snapshot: LoopSnapshot
     /// Whether it has begun and not ended.
-    private var isCounted = false
+    private var holdsSnapshot = false
     let peer: Peer
     /// The request's head. The client's side fills it in and then calls ``begin(_:now:)``.
     var head = RequestHead()
     /// The version of the client's protocol.
-    var protocolVersion = ExchangeProtocolVersion.http1_1
+    var protocolVersion = HTTPProtocolVersion.http1_1
     /// Gone once the client is.
-    private(set) var downstream: (any ExchangeDownstream)?
+    private(set) var downstream: (any ResponseWriter)?
     var machine = ExchangeStateMachine()
     var record = ExchangeRecord()
     var target = RequestTarget.empty
     /// The normal form of the path, where it is not in the request.
-    var scratch: [UInt8] = []
+    var normalizedPath: [UInt8] = []
     var framing = BodyFraming.none
     var startedAt: UInt64 = 0
     var permit: UpstreamPermit?
-    var marks = RequestHeaderPolicy.Marks()
+    var summary = RequestHeaderPolicy.RequestHeaderSummary()
     var hostRange: ByteRange?
     /// What the request's origin is to CORS.
-    var crossOrigin = CORSPolicy.Standing.silent
+    var originMatch = CORSPolicy.OriginMatch.notEvaluated
     var trace = ExchangeTrace()
     /// The body of a request for an own endpoint, or a small one that may have to be sent again.
-    var collected = ByteBuffer()
+    var bufferedBody = ByteBuffer()
     /// Whether the body is kept for sending it again.
-    var keepsBody = false
+    var buffersForReplay = false
     /// How often the upstream has refused the session's token.
-    var refusals = 0
-    var ownEndpoint: OwnEndpoint?
+    var tokenRejections = 0
+    var accountEndpoint: AccountEndpoint?
     var ticket: SessionTicket?
     /// The ticket that was looked for last on this connection, and its key.
-    var hashedTicket: SessionTicket?
+    var cachedTicket: SessionTicket?
     var sessionKey: SessionKey?
     var upstream: UpstreamConnection?
     var pool: UpstreamPool?
-    var sentAt: UInt64 = 0
-    var receivedBody = 0
+    var requestSentAt: UInt64 = 0
+    var receivedBodyBytes = 0
     /// What else than an answer is asked for.
-    var tunnel = TunnelRequest.none
+    var tunnel = RequestedUpgrade.none
     /// Set while the answer has no end of its own, an event stream or a tunnel: when it has been silent for too long.
-    var silenceDeadline: UInt64?
+    var idleDeadline: UInt64?
     /// Whether the answer is an event stream whose framing gives it no end of its own.
     var isEndlessStream = false
     /// Whether the connection has been told to finish what it is doing.
@@ -62,14 +62,14 @@ final class Exchange: Equatable {
     /// When the session of such an answer is looked at next.
     var sessionDeadline: UInt64 = 0
     /// Where the frames of a WebSocket end, in both directions.
-    var toClient = WebSocketFrameScan()
-    var toUpstream = WebSocketFrameScan()
+    var downstreamFrames = WebSocketFrameTracker()
+    var upstreamFrames = WebSocketFrameTracker()
     /// Whether the client has sent something through a tunnel since the session was looked at.
-    var hasClientBytes = false
+    var hasClientActivity = false
 
-    init(context: LoopContext, peer: Peer, downstream: any ExchangeDownstream) {
+    init(context: LoopContext, peer: Peer, downstream: any ResponseWriter) {
         self.context = context
-        generation = context.generation
+        snapshot = context.snapshot
         self.peer = peer
         self.downstream = downstream
     }
@@ -80,105 +80,105 @@ final class Exchange: Equatable {
     var isActive: Bool { machine.state != .idle }
 
     /// Whether the client's side may hand over more of the body now.
-    var takesBody: Bool {
-        machine.takesBody && (upstream?.isWritable ?? true)
+    var acceptsBody: Bool {
+        machine.acceptsBody && (upstream?.isWritable ?? true)
     }
 
     /// A new exchange begins: it goes by what is in effect now.
-    func enterGeneration() {
-        settleGeneration()
-        generation.enter()
-        isCounted = true
+    func retainSnapshot() {
+        adoptCurrentSnapshot()
+        snapshot.retain()
+        holdsSnapshot = true
     }
 
     /// Goes by what is in effect now. Mostly it is the same, and then there is nothing to count references for.
-    func settleGeneration() {
-        if generation !== context.generation { generation = context.generation }
+    func adoptCurrentSnapshot() {
+        if snapshot !== context.snapshot { snapshot = context.snapshot }
     }
 
     /// The exchange ends.
     /// - Returns: Whether it had not ended before.
-    func leaveGeneration() -> Bool {
-        defer { isCounted = false }
-        return isCounted
+    func releaseSnapshot() -> Bool {
+        defer { holdsSnapshot = false }
+        return holdsSnapshot
     }
 
     // MARK: - The request
 
     /// A request's head is there.
     /// - Parameter tunnel: What else is asked for, where the client's protocol has a way of its own to say so.
-    func begin(_ framing: BodyFraming, tunnel: TunnelRequest = .none, now: UInt64) {
+    func begin(_ framing: BodyFraming, tunnel: RequestedUpgrade = .none, now: UInt64) {
         self.framing = framing
         self.tunnel = tunnel
-        silenceDeadline = nil
+        idleDeadline = nil
         isEndlessStream = false
         isSessionLoading = false
         startedAt = now
-        receivedBody = 0
+        receivedBodyBytes = 0
         beginRecord(now: now)
-        let disposition = decide(now: now)
+        let requestDecision = decide(now: now)
         beginTrace()
-        carryOut(disposition, now: now)
+        execute(requestDecision, now: now)
     }
 
     /// Does what was decided.
-    func carryOut(_ disposition: Disposition, now: UInt64) {
-        switch disposition {
+    func execute(_ requestDecision: RequestDecision, now: UInt64) {
+        switch requestDecision {
         case .forward(let permit):
             forward(permit, now: now)
         case .problem(let document, let decision, let allow):
             record.decision = decision
-            answer(document, allow: allow, now: now)
+            respond(document, allow: allow, now: now)
         case .own(let endpoint):
-            record.decision = .own
-            beginOwn(endpoint, now: now)
+            record.decision = .local
+            beginAccountRequest(endpoint, now: now)
         case .loadSession(let ticket, let route):
             loadSession(ticket, route: route, now: now)
-        case .renew(let session, let ticket, let route):
-            renew(session, ticket: ticket, route: route, cause: .expiry)
+        case .refresh(let session, let ticket, let route):
+            refresh(session, ticket: ticket, route: route, cause: .expired)
         case .endSession(let ticket, let route):
             endSession(ticket, route: route, now: now)
         case .preflight(let lines, let decision):
             record.decision = decision
-            answer(status: 204, title: "No Content", fieldLines: lines, body: [], now: now)
-        case .allowEverything:
-            answer(status: 204, title: "No Content", fieldLines: Self.serverMethodsLine, body: [], now: now)
+            respond(status: 204, title: "No Content", fieldLines: lines, body: [], now: now)
+        case .serverOptions:
+            respond(status: 204, title: "No Content", fieldLines: Self.serverMethodsLine, body: [], now: now)
         }
     }
 
     /// A message was refused before there was a request: answers it, and closes.
-    func refuse(_ error: WireError, now: UInt64) {
+    func reject(_ error: WireError, now: UInt64) {
         context.reject(error, from: peer.address)
-        refuse(Problem(error), as: .invalidRequest, now: now)
+        reject(Problem(error), as: .invalidRequest, now: now)
     }
 
     /// The request did not arrive in time: answers it, and closes.
-    func refuseSlowHead(now: UInt64) {
-        refuse(Problem(.requestTimeout), as: .requestTimeout, now: now)
+    func requestHeadTimedOut(now: UInt64) {
+        reject(Problem(.requestTimeout), as: .requestTimeout, now: now)
     }
 
-    private func refuse(_ problem: Problem, as error: ExchangeError, now: UInt64) {
-        forgetHead()
+    private func reject(_ problem: Problem, as error: ExchangeErrorType, now: UInt64) {
+        resetHead()
         startedAt = now
         beginRecord(now: now)
         record.errorType = error
         framing = .untilClose
-        answer(ProblemDocument(problem), now: now)
+        respond(ProblemDocument(problem), now: now)
     }
 
-    /// Some of the request's body is there. Only while ``takesBody``.
+    /// Some of the request's body is there. Only while ``acceptsBody``.
     func requestBody(_ bytes: ByteBuffer) {
-        receivedBody += bytes.readableBytes
+        receivedBodyBytes += bytes.readableBytes
         switch machine.state {
-        case .collecting:
-            guard receivedBody <= (ownEndpoint?.bodyLimit ?? 0) else {
-                record.decision = .own
-                return answer(ProblemDocument(Problem(.contentTooLarge)), now: context.now)
+        case .bufferingBody:
+            guard receivedBodyBytes <= (accountEndpoint?.bodyLimit ?? 0) else {
+                record.decision = .local
+                return respond(ProblemDocument(Problem(.contentTooLarge)), now: context.now)
             }
-            collected.writeImmutableBuffer(bytes)
-        case .sent, .relaying:
-            guard receivedBody <= bodyLimit else { return bodyTooLarge() }
-            if keepsBody { keep(bytes) }
+            bufferedBody.writeImmutableBuffer(bytes)
+        case .awaitingResponse, .streamingResponse:
+            guard receivedBodyBytes <= bodyLimit else { return bodyTooLarge() }
+            if buffersForReplay { becomeIdle(bytes) }
             if framing == .chunked {
                 upstream?.writeFraming { ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &$0) }
                 upstream?.writeBody(bytes)
@@ -186,20 +186,20 @@ final class Exchange: Equatable {
             } else {
                 upstream?.writeBody(bytes)
             }
-            if silenceDeadline == nil { downstream?.setDeadline(context.now &+ bodyIdle) }
-        case .tunnelling, .tunnelEnding:
-            hasClientBytes = true
-            toUpstream.advance(over: bytes)
+            if idleDeadline == nil { downstream?.setDeadline(context.now &+ bodyIdle) }
+        case .tunneling, .tunnelHalfClosed:
+            hasClientActivity = true
+            upstreamFrames.advance(over: bytes)
             upstream?.writeBody(bytes)
-            watchSilence()
-        case .idle, .leasing, .parked, .answered:
+            resetIdleTimer()
+        case .idle, .waitingForConnection, .suspended, .respondingLocally:
             break
         }
     }
 
     /// Mostly all of it comes at once, and nothing has to be copied.
-    private func keep(_ bytes: ByteBuffer) {
-        if collected.readableBytes == 0 { collected = bytes } else { collected.writeImmutableBuffer(bytes) }
+    private func becomeIdle(_ bytes: ByteBuffer) {
+        if bufferedBody.readableBytes == 0 { bufferedBody = bytes } else { bufferedBody.writeImmutableBuffer(bytes) }
     }
 
     /// The request's body is complete, or the client's side of a tunnel is.
@@ -207,37 +207,38 @@ final class Exchange: Equatable {
         switch machine.requestEnded() {
         case .finishRequest:
             if framing == .chunked {
-                let kept = trailers.map { generation.tables.trailerPolicy.kept($0, connection: marks.connection) }
+                let kept = trailers.map { snapshot.config.trailerPolicy.filter($0, connection: summary.connection) }
                 upstream?.writeFraming { ChunkEncoder.writeLastChunk(trailers: kept, into: &$0) }
             }
             upstream?.finishRequest()
-            if machine.state == .sent(.complete) { expectResponse() }
-        case .answer: answerOwn()
-        case .halfClose: upstream?.closeOutput()
+            if machine.state == .awaitingResponse(.complete) { expectResponse() }
+        case .respond: dispatchAccountRequest()
+        case .halfClose: upstream?.closeWriteSide()
         case .finishTunnel: finishTunnel()
         case .nothing: break
         }
     }
 
     /// The framing of the request's body is broken: nothing behind it can be trusted.
-    func bodyIsMalformed(_ error: WireError) {
+    func malformedBody(_ error: WireError) {
         context.reject(error, from: peer.address)
         record.errorType = .invalidRequest
         cancelUpstream()
         switch machine.state {
-        case .relaying, .tunnelling, .tunnelEnding: cut(.invalidRequest)
-        case .leasing:
+        case .streamingResponse, .tunneling, .tunnelHalfClosed: abortResponse(.invalidRequest)
+        case .waitingForConnection:
             pool?.cancel(self)
-            answer(ProblemDocument(Problem(error)), now: context.now)
-        case .sent, .collecting, .parked, .answered, .idle:
-            answer(ProblemDocument(Problem(error)), now: context.now)
+            respond(ProblemDocument(Problem(error)), now: context.now)
+        case .awaitingResponse, .bufferingBody, .suspended, .respondingLocally, .idle:
+            respond(ProblemDocument(Problem(error)), now: context.now)
         }
     }
 
     /// Sends what of the body was handed over so far.
     func flushUpstream() {
         switch machine.state {
-        case .sent(.open), .relaying(.open), .tunnelling(.open), .tunnelEnding: upstream?.flush()
+        case .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed:
+            upstream?.flush()
         default: break
         }
     }
@@ -247,29 +248,29 @@ final class Exchange: Equatable {
     /// The deadline that was set last has passed.
     func deadlineExpired(now: UInt64) {
         downstream?.setDeadline(.max)
-        if silenceDeadline != nil, goesOn(at: now) { return }
+        if idleDeadline != nil, checkIdleTimeout(at: now) { return }
         switch machine.deadlineExpired() {
-        case .refuse:
+        case .reject:
             pool?.cancel(self)
-            upstreamFailed(UpstreamFailure(.exhausted), isStale: false)
+            upstreamFailed(UpstreamFailure(.poolExhausted), isStale: false)
         case .requestTimeout:
             cancelUpstream()
             record.errorType = .requestTimeout
-            answer(ProblemDocument(Problem(.requestTimeout)), now: now)
+            respond(ProblemDocument(Problem(.requestTimeout)), now: now)
         case .responseTimeout:
             cancelUpstream()
             upstreamFailed(UpstreamFailure(.responseTimeout), isStale: false)
         case .cut:
-            cut(.upstreamTimeout)
+            abortResponse(.upstreamTimeout)
         case .nothing:
             break
         }
     }
 
     /// The client is gone. Nothing is asked of it after this.
-    func clientGone() {
+    func downstreamClosed() {
         downstream = nil
-        switch machine.clientGone() {
+        switch machine.downstreamClosed() {
         case .cancelLease:
             pool?.cancel(self)
             finish(errorType: .clientClosed)

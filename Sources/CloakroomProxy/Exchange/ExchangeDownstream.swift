@@ -3,7 +3,7 @@ import CloakroomWire
 import NIOCore
 
 /// The client's side of an exchange: whatever protocol the client speaks, the exchange asks for the same things.
-protocol ExchangeDownstream: AnyObject {
+protocol ResponseWriter: AnyObject {
     /// Writes the head of the upstream's answer; its fields are marked already.
     func writeHead(_ head: borrowing ResponseHead, framing: BodyFraming, additions: ResponseAdditions)
     /// Tells the client to send its body (RFC 9110 §15.2.1).
@@ -16,22 +16,22 @@ protocol ExchangeDownstream: AnyObject {
     /// - Parameter trailers: Whole field lines that go behind the body, where the client's protocol has a place for them.
     func writeEnd(trailers: ByteBuffer?)
     /// The upstream changed the protocol: from here on, bytes of the body are those of a tunnel, in both directions.
-    func writeSwitch(_ head: borrowing ResponseHead)
+    func writeUpgradeResponse(_ head: borrowing ResponseHead)
     /// Writes an answer of the gateway's own, whole.
-    func writeOwn(_ answer: OwnAnswer)
+    func writeLocalResponse(_ response: LocalResponse)
     /// Sends what has been written.
     func flush()
     /// Whether the client takes more at the moment.
     var isWritable: Bool { get }
     /// Held-back body may go on.
-    func continueBody()
+    func resumeRequestBody()
     /// Takes back what has been written of the upstream's answer.
     /// - Returns: Whether that was possible, because nothing of it has been sent.
-    func takeBack() -> Bool
+    func discardUnsentResponse() -> Bool
     /// Nothing can be done any more but break off.
     func abort()
     /// The exchange is over, and its answer is written.
-    func exchangeFinished()
+    func exchangeCompleted()
     /// When ``Exchange/deadlineExpired(now:)`` is to be called.
     func setDeadline(_ deadline: UInt64)
 }
@@ -49,7 +49,7 @@ struct ResponseAdditions {
 }
 
 /// An answer of the gateway's own.
-struct OwnAnswer {
+struct LocalResponse {
     var status: Int
     var title: String
     /// Whole field lines, with their line ends, without `Content-Length`, `Date` and `Connection`.

@@ -13,40 +13,41 @@ struct ExchangeStateMachine: Equatable {
         /// There is no exchange.
         case idle
         /// It waits for a connection to the upstream.
-        case leasing(RequestBody)
+        case waitingForConnection(RequestBody)
         /// It is on its way to the upstream; no answer yet.
-        case sent(RequestBody)
+        case awaitingResponse(RequestBody)
         /// The answer's head has gone to the client.
-        case relaying(RequestBody)
+        case streamingResponse(RequestBody)
         /// Bytes go both ways, of a protocol that is not ours. The upstream's side is open, the client's may be.
-        case tunnelling(RequestBody)
+        case tunneling(RequestBody)
         /// The upstream's side of a tunnel has ended, the client's is still open.
-        case tunnelEnding
+        case tunnelHalfClosed
         /// The gateway answers itself, once it has the body.
-        case collecting
+        case bufferingBody
         /// Something is under way off the event loop.
-        case parked
+        case suspended
         /// The gateway has answered.
-        case answered
+        case respondingLocally
     }
 
     private(set) var state = State.idle
 
     /// Whether the upstream may get body now; otherwise it is to be held back.
-    var takesBody: Bool {
+    var acceptsBody: Bool {
         switch state {
-        case .sent(.open), .relaying(.open), .tunnelling(.open), .tunnelEnding, .collecting: true
+        case .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed, .bufferingBody:
+            true
         default: false
         }
     }
 
     /// Whether an answer is under way, or one side of a tunnel still is.
-    var isOpenEnded: Bool { isRelaying || state == .tunnelEnding }
+    var isOpenEnded: Bool { isRelaying || state == .tunnelHalfClosed }
 
     /// Whether bytes from the upstream go to the client.
     var isRelaying: Bool {
         switch state {
-        case .relaying, .tunnelling: true
+        case .streamingResponse, .tunneling: true
         default: false
         }
     }
@@ -55,20 +56,20 @@ struct ExchangeStateMachine: Equatable {
 
     /// The request is to be forwarded.
     mutating func forward(hasBody: Bool) {
-        state = .leasing(hasBody ? .open : .complete)
+        state = .waitingForConnection(hasBody ? .open : .complete)
     }
 
     /// The gateway answers the request itself.
     mutating func collect() {
-        state = .collecting
+        state = .bufferingBody
     }
 
     /// Work off the event loop begins.
-    mutating func park() {
-        state = .parked
+    mutating func suspend() {
+        state = .suspended
     }
 
-    enum OnResume: Equatable {
+    enum ResumeAction: Equatable {
         /// Go on with the result.
         case proceed
         /// The client is gone: drop it.
@@ -76,29 +77,29 @@ struct ExchangeStateMachine: Equatable {
     }
 
     /// Work off the event loop is done.
-    mutating func resume() -> OnResume {
-        state == .parked ? .proceed : .drop
+    mutating func resume() -> ResumeAction {
+        state == .suspended ? .proceed : .drop
     }
 
-    enum OnLeased: Equatable {
+    enum ConnectionLeasedAction: Equatable {
         /// Send the request.
         case send
         /// Nobody needs the connection: give it back.
-        case giveBack
+        case releaseConnection
     }
 
     /// A connection to the upstream is there.
-    mutating func leased() -> OnLeased {
-        guard case .leasing(let body) = state else { return .giveBack }
-        state = .sent(body)
+    mutating func leased() -> ConnectionLeasedAction {
+        guard case .waitingForConnection(let body) = state else { return .releaseConnection }
+        state = .awaitingResponse(body)
         return .send
     }
 
-    enum OnRequestEnd: Equatable {
+    enum RequestEndAction: Equatable {
         /// Tell the upstream.
         case finishRequest
         /// All of an own endpoint's body is there.
-        case answer
+        case respond
         /// The upstream gets no more bytes of the tunnel; its own may still come.
         case halfClose
         /// Both sides of the tunnel have ended.
@@ -108,23 +109,23 @@ struct ExchangeStateMachine: Equatable {
     }
 
     /// The request's body is complete.
-    mutating func requestEnded() -> OnRequestEnd {
+    mutating func requestEnded() -> RequestEndAction {
         switch state {
-        case .sent:
-            state = .sent(.complete)
+        case .awaitingResponse:
+            state = .awaitingResponse(.complete)
             return .finishRequest
-        case .relaying:
-            state = .relaying(.complete)
+        case .streamingResponse:
+            state = .streamingResponse(.complete)
             return .finishRequest
-        case .collecting:
-            return .answer
-        case .tunnelling(.open):
-            state = .tunnelling(.complete)
+        case .bufferingBody:
+            return .respond
+        case .tunneling(.open):
+            state = .tunneling(.complete)
             return .halfClose
-        case .tunnelEnding:
+        case .tunnelHalfClosed:
             state = .idle
             return .finishTunnel
-        case .tunnelling(.complete), .idle, .leasing, .parked, .answered:
+        case .tunneling(.complete), .idle, .waitingForConnection, .suspended, .respondingLocally:
             return .nothing
         }
     }
@@ -133,21 +134,21 @@ struct ExchangeStateMachine: Equatable {
 
     /// The upstream's answer has begun.
     /// - Returns: Whether it is to be passed on.
-    mutating func responseBegan() -> Bool {
-        guard case .sent(let body) = state else { return false }
-        state = .relaying(body)
+    mutating func responseStarted() -> Bool {
+        guard case .awaitingResponse(let body) = state else { return false }
+        state = .streamingResponse(body)
         return true
     }
 
     /// The upstream changed the protocol.
     /// - Returns: Whether the tunnel stands.
     mutating func switched() -> Bool {
-        guard state == .sent(.complete) else { return false }
-        state = .tunnelling(.open)
+        guard state == .awaitingResponse(.complete) else { return false }
+        state = .tunneling(.open)
         return true
     }
 
-    enum OnTunnelEnd: Equatable {
+    enum TunnelEndAction: Equatable {
         /// The client gets no more bytes of the tunnel; its own may still come.
         case halfClose
         /// Both sides of the tunnel have ended.
@@ -157,12 +158,12 @@ struct ExchangeStateMachine: Equatable {
     }
 
     /// The upstream's side of the tunnel has ended.
-    mutating func tunnelEnded() -> OnTunnelEnd {
+    mutating func tunnelEnded() -> TunnelEndAction {
         switch state {
-        case .tunnelling(.open):
-            state = .tunnelEnding
+        case .tunneling(.open):
+            state = .tunnelHalfClosed
             return .halfClose
-        case .tunnelling(.complete):
+        case .tunneling(.complete):
             state = .idle
             return .finish
         default:
@@ -173,14 +174,14 @@ struct ExchangeStateMachine: Equatable {
     /// The upstream's answer is complete, even if the request is not: the rest of that is of no use to anybody.
     /// - Returns: Whether the exchange is over with it.
     mutating func responseEnded() -> Bool {
-        guard case .relaying = state else { return false }
+        guard case .streamingResponse = state else { return false }
         state = .idle
         return true
     }
 
     /// The gateway has answered; what is left is to tell everybody.
-    mutating func answered() {
-        state = .answered
+    mutating func respondedLocally() {
+        state = .respondingLocally
     }
 
     /// The exchange is over.
@@ -191,24 +192,24 @@ struct ExchangeStateMachine: Equatable {
     /// The upstream refused the token that the gateway sent: another one is fetched before the answer, or whatever comes
     /// of it, goes to the client.
     /// - Returns: Whether the request can be sent again: the upstream has all of it, and the client nothing of an answer.
-    mutating func tokenRefused() -> Bool {
-        guard state == .sent(.complete) else { return false }
-        state = .parked
+    mutating func tokenRejected() -> Bool {
+        guard state == .awaitingResponse(.complete) else { return false }
+        state = .suspended
         return true
     }
 
     /// There is another token: the whole request is to be sent once more.
     mutating func replay() {
-        state = .leasing(.complete)
+        state = .waitingForConnection(.complete)
     }
 
     // MARK: - What can go wrong
 
-    enum OnUpstreamFailure: Equatable {
+    enum UpstreamFailureAction: Equatable {
         /// Send it once more, on a fresh connection.
         case retry
         /// Answer with a problem.
-        case answer
+        case respond
         /// The client has part of the answer: cut it off.
         case cut
         /// Nothing to do.
@@ -217,23 +218,23 @@ struct ExchangeStateMachine: Equatable {
 
     /// The connection to the upstream failed, or there is none.
     /// - Parameter mayRetry: Whether nothing came back and the request is safe to repeat (RFC 9110 §9.2.2).
-    mutating func upstreamFailed(mayRetry: Bool) -> OnUpstreamFailure {
+    mutating func upstreamFailed(mayRetry: Bool) -> UpstreamFailureAction {
         switch state {
-        case .sent(.complete) where mayRetry:
-            state = .leasing(.complete)
+        case .awaitingResponse(.complete) where mayRetry:
+            state = .waitingForConnection(.complete)
             return .retry
-        case .leasing, .sent:
-            return .answer
-        case .relaying, .tunnelling, .tunnelEnding:
+        case .waitingForConnection, .awaitingResponse:
+            return .respond
+        case .streamingResponse, .tunneling, .tunnelHalfClosed:
             return .cut
-        case .idle, .collecting, .parked, .answered:
+        case .idle, .bufferingBody, .suspended, .respondingLocally:
             return .nothing
         }
     }
 
-    enum OnDeadline: Equatable {
+    enum DeadlineAction: Equatable {
         /// No connection became free: 503.
-        case refuse
+        case reject
         /// The client's body stalls: 408.
         case requestTimeout
         /// The upstream does not answer: 504.
@@ -245,18 +246,18 @@ struct ExchangeStateMachine: Equatable {
     }
 
     /// The time for whatever is waited for is up.
-    mutating func deadlineExpired() -> OnDeadline {
+    mutating func deadlineExpired() -> DeadlineAction {
         switch state {
-        case .leasing: .refuse
-        case .sent(.open), .collecting: .requestTimeout
-        case .sent(.complete): .responseTimeout
-        case .relaying, .tunnelling, .tunnelEnding, .answered: .cut
+        case .waitingForConnection: .reject
+        case .awaitingResponse(.open), .bufferingBody: .requestTimeout
+        case .awaitingResponse(.complete): .responseTimeout
+        case .streamingResponse, .tunneling, .tunnelHalfClosed, .respondingLocally: .cut
         // Work off the event loop has limits of its own, and always comes back.
-        case .idle, .parked: .nothing
+        case .idle, .suspended: .nothing
         }
     }
 
-    enum OnClientGone: Equatable {
+    enum DownstreamClosedAction: Equatable {
         /// Leave the queue for a connection.
         case cancelLease
         /// Close the connection to the upstream.
@@ -270,14 +271,14 @@ struct ExchangeStateMachine: Equatable {
     }
 
     /// The client is gone.
-    mutating func clientGone() -> OnClientGone {
+    mutating func downstreamClosed() -> DownstreamClosedAction {
         defer { state = .idle }
         return switch state {
         case .idle: .nothing
-        case .leasing: .cancelLease
-        case .sent, .relaying: .closeUpstream
-        case .tunnelling, .tunnelEnding: .closeTunnel
-        case .collecting, .parked, .answered: .record
+        case .waitingForConnection: .cancelLease
+        case .awaitingResponse, .streamingResponse: .closeUpstream
+        case .tunneling, .tunnelHalfClosed: .closeTunnel
+        case .bufferingBody, .suspended, .respondingLocally: .record
         }
     }
 }

@@ -7,7 +7,7 @@ struct Peer {
     let address: String
     /// Whether it may tell who it forwards for.
     let isTrusted: Bool
-    let scheme: ExchangeScheme
+    let scheme: URIScheme
     /// `nil` without TLS.
     let tlsVersion: ExchangeTLSVersion?
     /// `X-Client-Cert-Subject: …` with its line end; empty without a verified certificate.
@@ -17,7 +17,7 @@ struct Peer {
     /// `X-Forwarded-Proto: …` with its line end.
     let forwardedProtoLine: [UInt8]
     /// All of these and `Via`, up to where the host comes in, for the usual request: HTTP/1.1, from no trusted peer.
-    let usualLines: [UInt8]
+    let commonFieldLines: [UInt8]
     /// `Forwarded: for=…;proto=…` without its line end (RFC 7239 §4).
     let forwardedPrefix: [UInt8]
 
@@ -25,7 +25,7 @@ struct Peer {
     private static let certificateField = "X-Client-Cert-Subject"
 
     init(
-        address: String, isTLS: Bool, trusted: [AddressRange], tlsVersion: ExchangeTLSVersion? = nil,
+        address: String, isTLS: Bool, trusted: [CIDRBlock], tlsVersion: ExchangeTLSVersion? = nil,
         certificateSubject: String? = nil
     ) {
         self.address = address
@@ -39,7 +39,7 @@ struct Peer {
         forwardedForLine = Array("X-Forwarded-For: \(address)\r\n".utf8)
         forwardedProtoLine = Array("X-Forwarded-Proto: \(proto)\r\n".utf8)
         forwardedPrefix = Array("Forwarded: for=\(node);proto=\(proto)".utf8)
-        usualLines =
+        commonFieldLines =
             certificateLine + Array("Via: 1.1 cloakroom\r\n".utf8) + forwardedForLine + forwardedProtoLine
             + forwardedPrefix
     }

@@ -1,5 +1,5 @@
 /// What else than an answer a request asks for.
-enum TunnelRequest: Equatable {
+enum RequestedUpgrade: Equatable {
     /// Nothing else.
     case none
     /// A WebSocket, by an upgrade in HTTP/1.1 (RFC 6455 §4.1).

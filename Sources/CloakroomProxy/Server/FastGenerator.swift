@@ -1,5 +1,5 @@
 /// A quick source of random numbers for ids (SplitMix64, seeded by the system). Not for secrets.
-struct FastGenerator: RandomNumberGenerator {
+struct SplitMix64: RandomNumberGenerator {
     private var state: UInt64
 
     init() {

@@ -16,23 +16,23 @@ public final class GatewayServer: Service, Unprintable {
         public let isTLS: Bool
     }
 
-    /// What it started with. What can change is in ``standing``.
-    private let tables: GatewayTables
+    /// What it started with. What can change is in ``running``.
+    private let config: ConfigSnapshot
     /// Whether it shares addresses with a gateway that listens on them already.
-    private let takesOver: Bool
+    private let takesOverListeners: Bool
     private let logger: Logger
     private let onListening: @Sendable ([BoundListener]) async -> Void
     private let phase = Mutex(Phase.starting)
-    private let standing = Mutex<Standing?>(nil)
+    private let running = Mutex<Running?>(nil)
 
     private enum Phase {
         case starting, listening, draining, stopped
     }
 
     /// What a reload changes.
-    private struct Standing {
-        var tables: GatewayTables
-        let loops: LoopContexts
+    private struct Running {
+        var config: ConfigSnapshot
+        let loops: LoopContextGroup
         let listeners: [Listener]
     }
 
@@ -42,11 +42,11 @@ public final class GatewayServer: Service, Unprintable {
     ///     order to replace it. Otherwise an address in use is an error.
     ///   - onListening: Is called once all listeners stand.
     public init(
-        tables: GatewayTables, takesOver: Bool = false, logger: Logger,
+        config: ConfigSnapshot, takesOverListeners: Bool = false, logger: Logger,
         onListening: @escaping @Sendable ([BoundListener]) async -> Void = { _ in }
     ) {
-        self.tables = tables
-        self.takesOver = takesOver
+        self.config = config
+        self.takesOverListeners = takesOverListeners
         self.logger = logger
         self.onListening = onListening
     }
@@ -64,7 +64,7 @@ public final class GatewayServer: Service, Unprintable {
     /// Serves until graceful shutdown or cancellation.
     /// - Throws: ``ListenerError`` if a listener cannot stand; it says which and why.
     public func run() async throws {
-        let loopCount = max(tables.plan.eventLoops ?? System.coreCount, 1)
+        let loopCount = max(config.configuration.eventLoops ?? System.coreCount, 1)
         let group = MultiThreadedEventLoopGroup(numberOfThreads: loopCount)
         do {
             try await serve(on: group, loopCount: loopCount)
@@ -76,7 +76,7 @@ public final class GatewayServer: Service, Unprintable {
     }
 
     private func serve(on group: MultiThreadedEventLoopGroup, loopCount: Int) async throws {
-        let loops = try await LoopContexts(group: group, tables: tables, loopCount: loopCount)
+        let loops = try await LoopContextGroup(group: group, config: config, loopCount: loopCount)
         let limit = ConnectionLimit(connectionLimit())
         let listeners: [Listener]
         let sockets: [ListeningSocket]
@@ -89,26 +89,27 @@ public final class GatewayServer: Service, Unprintable {
         }
         // Goes on until the end of this function, which cancels it.
         async let _: Void = CertificateReloader.watch(
-            listeners.compactMap(\.namedTLS), registry: tables.telemetry.registry, logger: logger
+            listeners.compactMap(\.namedTLS), registry: config.telemetry.registry, logger: logger
         ) {
             await loops.drainTLS()
         }
-        async let _: Void = MemoryReturn.watch(limit)
-        standing.withLock { $0 = Standing(tables: tables, loops: loops, listeners: listeners) }
+        async let _: Void = HeapTrimmer.watch(limit)
+        running.withLock { $0 = Running(config: config, loops: loops, listeners: listeners) }
         phase.withLock { $0 = .listening }
         await onListening(
-            zip(sockets, tables.plan.listeners).map { socket, listener in
+            zip(sockets, config.configuration.listeners).map { socket, listener in
                 BoundListener(
                     address: HostAndPort(host: listener.address.host, port: socket.port ?? listener.address.port),
                     isTLS: listener.tls != nil)
             })
-        let isToldToStop = await ListeningSocket.stand(sockets)
+        let isToldToStop = await ListeningSocket.waitForShutdown(sockets)
         phase.withLock { $0 = .draining }
-        logger.notice("draining", metadata: ["limit_seconds": "\(tables.plan.timeouts.drain.components.seconds)"])
-        await Handover.close(sockets, limit: limit)
+        logger.notice(
+            "draining", metadata: ["limit_seconds": "\(config.configuration.timeouts.drain.components.seconds)"])
+        await ListenerHandover.close(sockets, limit: limit)
         let isCancelled = Task.isCancelled
         // Early or not, connections without an exchange are closed in good order, and nothing is cut off then.
-        let isClean = await loops.drain(within: isCancelled ? Self.earlyDrain : tables.plan.timeouts.drain)
+        let isClean = await loops.drain(within: isCancelled ? Self.earlyDrain : config.configuration.timeouts.drain)
         if !isClean {
             logger.warning(
                 isCancelled
@@ -126,13 +127,14 @@ public final class GatewayServer: Service, Unprintable {
 
     /// Makes everything ready, and reads all files, before anything listens: where another gateway listens on the same
     /// addresses, one that cannot start takes no connection away from it.
-    private func makeListeners(loops: LoopContexts, limit: ConnectionLimit) throws -> [Listener] {
-        let addresses = AddressLimit(
-            tables.plan.limits.connectionsPerAddress, exempt: tables.plan.trustedPeers)
-        let refusals = RefusalCounters(tables.telemetry.metrics)
-        return try tables.plan.listeners.enumerated().map { index, plan in
+    private func makeListeners(loops: LoopContextGroup, limit: ConnectionLimit) throws -> [Listener] {
+        let addresses = PerClientConnectionLimit(
+            config.configuration.limits.connectionsPerAddress, exempt: config.configuration.trustedPeers)
+        let rejections = RejectionCounters(config.telemetry.metrics)
+        return try config.configuration.listeners.enumerated().map { index, configuration in
             try Listener(
-                plan, index: index, loops: loops, limit: limit, addresses: addresses, refusals: refusals, logger: logger
+                configuration, index: index, loops: loops, limit: limit, addresses: addresses, rejections: rejections,
+                logger: logger
             )
         }
     }
@@ -144,7 +146,8 @@ public final class GatewayServer: Service, Unprintable {
         var sockets: [ListeningSocket] = []
         do {
             for listener in listeners {
-                sockets.append(try await listener.bind(on: group, beside: sockets, takesOver: takesOver))
+                sockets.append(
+                    try await listener.bind(on: group, beside: sockets, takesOverListeners: takesOverListeners))
             }
         } catch {
             for socket in sockets { try? await socket.channel.close() }
@@ -155,10 +158,10 @@ public final class GatewayServer: Service, Unprintable {
 
     /// How many connections there may be: as many as configured, or as the process has descriptors for.
     private func connectionLimit() -> Int {
-        let configured = tables.plan.limits.connections
-        guard let descriptors = DescriptorLimit.raised() else { return configured }
+        let configured = config.configuration.limits.connections
+        guard let descriptors = FileDescriptorLimit.raiseToHardLimit() else { return configured }
         let possible = descriptors.connections(
-            beside: tables.plan.upstreams.reduce(0) { $0 + $1.pool.maxConnections })
+            beside: config.configuration.upstreams.reduce(0) { $0 + $1.pool.maxConnections })
         guard possible < configured else { return configured }
         logger.warning(
             "fewer connections are accepted than configured: the process may not open enough files",
@@ -180,38 +183,38 @@ extension GatewayServer {
     /// were at the start; whoever makes the tables sees to it that their plan says the same.
     /// - Parameter onRetired: Is called once the last exchange with the old tables has ended.
     /// - Throws: ``ListenerError`` if certificates cannot be used, or if the gateway does not listen (yet, or any more).
-    public func replace(
-        _ tables: GatewayTables, onRetired: @escaping @Sendable () -> Void = {}
+    public func apply(
+        _ config: ConfigSnapshot, onRetired: @escaping @Sendable () -> Void = {}
     ) async throws {
-        guard isReady, let standing = standing.withLock({ $0 }) else {
+        guard isReady, let standing = running.withLock({ $0 }) else {
             throw ListenerError(description: "the gateway is not listening (try again once it does)")
         }
         // First everything that can fail.
-        var changes: [TLSListener.Change] = []
-        for (listener, plan) in zip(standing.listeners, tables.plan.listeners) {
-            guard let tls = listener.namedTLS?.tls, let plan = plan.tls else { continue }
-            changes.append(try tls.prepare(plan))
+        var changes: [TLSListener.PendingUpdate] = []
+        for (listener, configuration) in zip(standing.listeners, config.configuration.listeners) {
+            guard let tls = listener.namedTLS?.tls, let configuration = configuration.tls else { continue }
+            changes.append(try tls.prepare(configuration))
         }
         // What keeps clients out comes before the tables, and what lets them in comes after: at no moment may somebody
         // pass whom neither the old nor the new configuration lets pass.
         var asksForOther = false
-        for change in changes where !change.asksForLess { asksForOther = change.commit() || asksForOther }
-        self.standing.withLock { $0?.tables = tables }
-        try await standing.loops.replace(tables, onRetired: onRetired)
-        for change in changes where change.asksForLess { asksForOther = change.commit() || asksForOther }
+        for change in changes where !change.relaxesClientAuth { asksForOther = change.commit() || asksForOther }
+        self.running.withLock { $0?.config = config }
+        try await standing.loops.apply(config, onRetired: onRetired)
+        for change in changes where change.relaxesClientAuth { asksForOther = change.commit() || asksForOther }
         // Who stands in the door shows what is asked for now.
         if asksForOther { await standing.loops.drainTLS() }
     }
 
     /// How the upstreams do, in the order of the configuration that is in effect.
     public func upstreamStatus() -> [UpstreamStatus] {
-        let tables = standing.withLock { $0?.tables } ?? tables
-        return tables.upstreams.map(\.status)
+        let config = running.withLock { $0?.config } ?? config
+        return config.upstreams.map(\.status)
     }
 
     /// The certificates that new connections are shown.
     public func certificates() -> [CertificateStatus] {
-        let listeners = standing.withLock { $0?.listeners } ?? []
+        let listeners = running.withLock { $0?.listeners } ?? []
         return listeners.compactMap(\.namedTLS).flatMap { name, tls in
             tls.certificates.map {
                 CertificateStatus(

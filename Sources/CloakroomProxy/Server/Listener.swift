@@ -11,34 +11,35 @@ import NIOPosix
 
 /// One address that clients connect to.
 struct Listener {
-    private let plan: ListenerPlan
+    private let configuration: ListenerConfiguration
     /// Its place in the configuration.
     private let index: Int
     private let tls: TLSListener?
-    private let loops: LoopContexts
+    private let loops: LoopContextGroup
     private let limit: ConnectionLimit
-    private let setup: ConnectionSetup
+    private let setup: ChildChannelInitializer
     private let logger: Logger
 
     /// - Throws: ``ListenerError`` if its certificates cannot be used.
     init(
-        _ plan: ListenerPlan, index: Int, loops: LoopContexts, limit: ConnectionLimit, addresses: AddressLimit,
-        refusals: RefusalCounters, logger: Logger
+        _ configuration: ListenerConfiguration, index: Int, loops: LoopContextGroup, limit: ConnectionLimit,
+        addresses: PerClientConnectionLimit,
+        rejections: RejectionCounters, logger: Logger
     ) throws {
-        self.plan = plan
+        self.configuration = configuration
         self.index = index
         self.loops = loops
         self.limit = limit
         self.logger = logger
-        tls = try plan.tls.map {
-            try TLSListener($0, allowsHTTP2: plan.http2, at: ["listeners", "\(index)", "tls"])
+        tls = try configuration.tls.map {
+            try TLSListener($0, allowsHTTP2: configuration.http2, at: ["listeners", "\(index)", "tls"])
         }
-        setup = ConnectionSetup(plan, tls: tls, addresses: addresses, refusals: refusals)
+        setup = ChildChannelInitializer(configuration, tls: tls, addresses: addresses, rejections: rejections)
     }
 
     /// The TLS side, under the address as configured; `nil` in clear.
     var namedTLS: (name: String, tls: TLSListener)? {
-        tls.map { (name: "\(plan.address)", tls: $0) }
+        tls.map { (name: "\(configuration.address)", tls: $0) }
     }
 
     /// Begins to listen. Another gateway of the same user that is started to take over can share the address from then
@@ -49,7 +50,7 @@ struct Listener {
     ///     refuses an address in use: two gateways that nobody meant to run together would get connections by turns.
     /// - Throws: ``ListenerError`` which names the address.
     func bind(
-        on group: MultiThreadedEventLoopGroup, beside others: [ListeningSocket], takesOver: Bool
+        on group: MultiThreadedEventLoopGroup, beside others: [ListeningSocket], takesOverListeners: Bool
     ) async throws -> ListeningSocket {
         let loops = self.loops
         let limit = self.limit
@@ -58,7 +59,7 @@ struct Listener {
         let bootstrap = ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 4_096)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .serverChannelOption(Self.sharing, value: takesOver ? 1 : 0)
+            .serverChannelOption(Self.sharing, value: takesOverListeners ? 1 : 0)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(AcceptHandler(limit: limit, logger: logger))
@@ -75,19 +76,21 @@ struct Listener {
                 }
             }
         do {
-            let address = try SocketAddress.makeAddressResolvingHost(plan.address.host, port: plan.address.port)
+            let address = try SocketAddress.makeAddressResolvingHost(
+                configuration.address.host, port: configuration.address.port)
             if others.contains(where: { $0.channel.localAddress == address }) {
                 throw ListenerError(
                     ConfigFinding(
                         key: key,
-                        message: "address already in use: another listener of this gateway has \(plan.address)",
+                        message:
+                            "address already in use: another listener of this gateway has \(configuration.address)",
                         suggestion: "choose another port"))
             }
-            let predecessors = takesOver ? ReuseportGroup.members(at: address) : []
+            let predecessors = takesOverListeners ? ReuseportGroup.members(at: address) : []
             let channel = try await bootstrap.bind(to: address).get()
             // The system compares the option of both sockets when the second one is bound: set only now, it lets one
             // that takes over in later, and has kept this one out of an address in use.
-            if !takesOver {
+            if !takesOverListeners {
                 do {
                     try await channel.setOption(Self.sharing, value: 1).get()
                 } catch {
@@ -98,15 +101,15 @@ struct Listener {
             if !predecessors.isEmpty {
                 logger.notice(
                     "another gateway listens on this address too, and gets its share of connections until it stops",
-                    metadata: ["address": "\(plan.address)"])
+                    metadata: ["address": "\(configuration.address)"])
             }
             return ListeningSocket(channel: channel, predecessors: predecessors)
         } catch let error as ListenerError {
             throw error
         } catch {
-            let alternative = takesOver ? "only gateways of the same user can share an address" : Self.takeOver
+            let alternative = takesOverListeners ? "only gateways of the same user can share an address" : Self.takeOver
             throw ListenerError(
-                ListenFailure.finding(error, address: plan.address, key: key, alternative: alternative))
+                ListenFailure.finding(error, address: configuration.address, key: key, alternative: alternative))
         }
     }
 

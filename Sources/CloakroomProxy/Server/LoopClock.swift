@@ -27,7 +27,7 @@ struct LoopClock {
         guard clock_gettime(CLOCK_REALTIME, &time) == 0 else { return }
         let wall = Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
         offset = wall &- Int64(truncatingIfNeeded: now)
-        sessionOffset = sessionClock.steadied(offset)
+        sessionOffset = sessionClock.monotonicOffset(offset)
     }
 
     /// The time by which sessions live, in nanoseconds since the epoch.

@@ -7,40 +7,40 @@ import NIOCore
 final class LoopContext {
     let eventLoop: any EventLoop
     /// What exchanges that begin now go by.
-    private(set) var generation: TableGeneration
+    private(set) var snapshot: LoopSnapshot
     /// How many event loops share the connections and the limits that are meant for all.
     let loopCount: Int
     private(set) var isDraining = false
     /// Room for the lines that every forwarded request gets.
-    var traceLines = TraceLines()
-    private var members: [any LoopMember] = []
+    var traceLines = TraceHeaderTemplate()
+    private var registered: [any LoopRegistered] = []
     private var rejectionLog: RejectionLog
     private var unflushed: [HTTP2DownstreamHandler] = []
-    private var generator = FastGenerator()
+    private var generator = SplitMix64()
     private var clock: LoopClock
     private var tick: RepeatedTask?
-    private var whenEmpty: [() -> Void] = []
+    private var onDrained: [() -> Void] = []
     /// Those that exchanges are still under way with.
-    private var retired: [TableGeneration] = []
+    private var retired: [LoopSnapshot] = []
 
-    init(eventLoop: any EventLoop, tables: GatewayTables, loopCount: Int) {
+    init(eventLoop: any EventLoop, config: ConfigSnapshot, loopCount: Int) {
         self.eventLoop = eventLoop
         self.loopCount = loopCount
-        rejectionLog = RejectionLog(tables.logger)
-        clock = LoopClock(tables.sessionClock)
-        generation = TableGeneration(tables)
-        generation.open(on: self)
+        rejectionLog = RejectionLog(config.logger)
+        clock = LoopClock(config.sessionClock)
+        snapshot = LoopSnapshot(config)
+        snapshot.open(on: self)
     }
 
     /// Goes over to other tables: exchanges that begin from now on go by them, those under way finish with their own.
     /// - Parameter onRetired: Is called once the last exchange with the old ones has ended, perhaps at once.
-    func replace(_ tables: GatewayTables, onRetired: @escaping () -> Void) {
-        beginEvent()
-        let old = generation
-        generation = TableGeneration(tables)
-        generation.open(on: self)
+    func apply(_ config: ConfigSnapshot, onRetired: @escaping () -> Void) {
+        updateTime()
+        let old = snapshot
+        snapshot = LoopSnapshot(config)
+        snapshot.open(on: self)
         retired.append(old)
-        for member in members { member.tablesReplaced() }
+        for member in registered { member.configurationReplaced() }
         let bound = NIOLoopBound(self, eventLoop: eventLoop)
         old.retire {
             bound.value.forget(old)
@@ -50,13 +50,13 @@ final class LoopContext {
 
     /// Lets connections over TLS finish what they are doing, and no more.
     func drainTLS() {
-        beginEvent()
-        for member in members where member.isOverTLS { member.drain() }
+        updateTime()
+        for member in registered where member.usesTLS { member.drain() }
     }
 
-    private func forget(_ generation: TableGeneration) {
-        generation.telemetry.flush()
-        retired.removeAll { $0 === generation }
+    private func forget(_ snapshot: LoopSnapshot) {
+        snapshot.telemetry.flush()
+        retired.removeAll { $0 === snapshot }
     }
 
     /// The moment of the event that is being handled, in nanoseconds of a clock that never goes backwards. Asked of the
@@ -65,7 +65,7 @@ final class LoopContext {
 
     /// An event begins: takes the time.
     @discardableResult
-    func beginEvent() -> UInt64 {
+    func updateTime() -> UInt64 {
         now = NIODeadline.now().uptimeNanoseconds
         return now
     }
@@ -79,7 +79,7 @@ final class LoopContext {
     }
 
     /// The time by which sessions live at a moment of ``now``: it never goes back.
-    func sessionTime(at now: UInt64) -> Timestamp {
+    func sessionTimestamp(at now: UInt64) -> Timestamp {
         Timestamp(milliseconds: clock.sessionNanoseconds(at: now) / 1_000_000)
     }
 
@@ -94,7 +94,7 @@ final class LoopContext {
 
     /// The same for other reasons; the kind is a constant of the source.
     func reject(_ kind: StaticString, from peer: String) {
-        generation.tables.telemetry.metrics.wireRejections(kind: kind).increment()
+        snapshot.config.telemetry.metrics.wireRejections(kind: kind).increment()
         rejectionLog.note(kind, peer: peer, now: now)
     }
 
@@ -112,7 +112,7 @@ final class LoopContext {
     }
 
     private func flushAll() {
-        beginEvent()
+        updateTime()
         let connections = unflushed
         unflushed = []
         for connection in connections { connection.flushNow() }
@@ -121,29 +121,29 @@ final class LoopContext {
     // MARK: - Members
 
     /// Takes in a connection that has deadlines.
-    func add(_ member: any LoopMember) {
-        member.memberIndex = members.count
-        members.append(member)
+    func add(_ member: any LoopRegistered) {
+        member.registryIndex = registered.count
+        registered.append(member)
     }
 
     /// Lets go of a connection. Does nothing if it is gone already.
-    func remove(_ member: any LoopMember) {
-        let index = member.memberIndex
-        guard members.indices.contains(index), members[index] === member else { return }
-        let last = members.removeLast()
+    func remove(_ member: any LoopRegistered) {
+        let index = member.registryIndex
+        guard registered.indices.contains(index), registered[index] === member else { return }
+        let last = registered.removeLast()
         if last !== member {
-            members[index] = last
-            last.memberIndex = index
+            registered[index] = last
+            last.registryIndex = index
         }
-        member.memberIndex = -1
-        reportIfEmpty()
+        member.registryIndex = -1
+        notifyIfDrained()
     }
 
     // MARK: - Time
 
     /// Begins to watch deadlines: one timer for all connections, and no timer per request.
     func start() {
-        let shortest = generation.timeouts.shortest
+        let shortest = snapshot.timeouts.shortest
         let interval = Int64(min(max(shortest / 8, 5_000_000), 200_000_000))
         let bound = NIOLoopBound(self, eventLoop: eventLoop)
         tick = eventLoop.scheduleRepeatedTask(
@@ -155,67 +155,69 @@ final class LoopContext {
     func stop() {
         tick?.cancel()
         tick = nil
-        for generation in retired + [generation] {
-            for pool in generation.pools { pool.close() }
-            generation.telemetry.flush()
+        for snapshot in retired + [snapshot] {
+            for pool in snapshot.pools { pool.close() }
+            snapshot.telemetry.flush()
         }
     }
 
     private func onTick() {
-        let now = beginEvent()
+        let now = updateTime()
         clock.synchronize(at: now)
         // A member that is told may leave, which moves the last one into its place: so from the end to the front.
-        var index = members.count - 1
+        var index = registered.count - 1
         while index >= 0 {
-            if index < members.count, members[index].deadline <= now { members[index].deadlineExpired(now: now) }
+            if index < registered.count, registered[index].deadline <= now {
+                registered[index].deadlineExpired(now: now)
+            }
             index -= 1
         }
-        generation.telemetry.flush()
+        snapshot.telemetry.flush()
         for old in retired { old.telemetry.flush() }
     }
 
     // MARK: - Drain
 
     /// Lets connections from clients finish what they are doing, and no more.
-    func drain(whenEmpty: @escaping () -> Void) {
-        beginEvent()
+    func drain(onDrained: @escaping () -> Void) {
+        updateTime()
         isDraining = true
-        self.whenEmpty.append(whenEmpty)
-        for member in members { member.drain() }
-        reportIfEmpty()
+        self.onDrained.append(onDrained)
+        for member in registered { member.drain() }
+        notifyIfDrained()
     }
 
     /// Closes whatever is left.
     func closeAll() {
-        for member in members { member.closeNow() }
+        for member in registered { member.closeNow() }
     }
 
-    private func reportIfEmpty() {
-        guard isDraining, !members.contains(where: { $0.isDownstream }) else { return }
-        let waiting = whenEmpty
-        whenEmpty = []
+    private func notifyIfDrained() {
+        guard isDraining, !registered.contains(where: { $0.isDownstream }) else { return }
+        let waiting = onDrained
+        onDrained = []
         for report in waiting { report() }
     }
 }
 
 /// A connection that an event loop keeps an eye on.
-protocol LoopMember: AnyObject {
+protocol LoopRegistered: AnyObject {
     /// When it is told that its time is up; `UInt64.max` for never.
     var deadline: UInt64 { get }
     /// Its place; kept by the loop.
-    var memberIndex: Int { get set }
+    var registryIndex: Int { get set }
     /// Whether it is a client's connection, which a drain waits for.
     var isDownstream: Bool { get }
     /// Whether it is a client's connection over TLS.
-    var isOverTLS: Bool { get }
+    var usesTLS: Bool { get }
     func deadlineExpired(now: UInt64)
     /// Other tables are in effect.
-    func tablesReplaced()
+    func configurationReplaced()
     func drain()
     func closeNow()
 }
 
-extension LoopMember {
-    var isOverTLS: Bool { false }
-    func tablesReplaced() {}
+extension LoopRegistered {
+    var usesTLS: Bool { false }
+    func configurationReplaced() {}
 }

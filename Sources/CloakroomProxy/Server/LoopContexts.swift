@@ -3,17 +3,17 @@ import NIOCore
 import NIOPosix
 
 /// The contexts of all event loops.
-final class LoopContexts: Sendable {
+final class LoopContextGroup: Sendable {
     private let contexts: [ObjectIdentifier: NIOLoopBound<LoopContext>]
     private let eventLoops: [any EventLoop]
 
-    init(group: MultiThreadedEventLoopGroup, tables: GatewayTables, loopCount: Int) async throws {
+    init(group: MultiThreadedEventLoopGroup, config: ConfigSnapshot, loopCount: Int) async throws {
         var contexts: [ObjectIdentifier: NIOLoopBound<LoopContext>] = [:]
         var eventLoops: [any EventLoop] = []
         for eventLoop in group.makeIterator() {
             eventLoops.append(eventLoop)
             contexts[ObjectIdentifier(eventLoop)] = try await eventLoop.submit {
-                let context = LoopContext(eventLoop: eventLoop, tables: tables, loopCount: loopCount)
+                let context = LoopContext(eventLoop: eventLoop, config: config, loopCount: loopCount)
                 context.start()
                 return NIOLoopBound(context, eventLoop: eventLoop)
             }.get()
@@ -29,7 +29,7 @@ final class LoopContexts: Sendable {
 
     /// Has all event loops go over to other tables.
     /// - Parameter onRetired: Is called once the last exchange with the old ones has ended, on whatever loop.
-    func replace(_ tables: GatewayTables, onRetired: @escaping @Sendable () -> Void) async throws {
+    func apply(_ config: ConfigSnapshot, onRetired: @escaping @Sendable () -> Void) async throws {
         guard let first = eventLoops.first else { return onRetired() }
         let retired = try await withThrowingTaskGroup(of: EventLoopFuture<Void>.self) { group in
             for eventLoop in eventLoops {
@@ -40,7 +40,7 @@ final class LoopContexts: Sendable {
                             promise.succeed()
                             return promise.futureResult
                         }
-                        context.replace(tables) { promise.succeed() }
+                        context.apply(config) { promise.succeed() }
                         return promise.futureResult
                     }.get()
                 }

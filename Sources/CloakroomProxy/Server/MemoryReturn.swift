@@ -6,7 +6,7 @@
 
 /// Gives memory back to the system once a crowd has gone: glibc's allocator keeps what was freed for the next one. With
 /// another allocator it does nothing.
-struct MemoryReturn {
+struct HeapTrimmer {
     private var peak = 0
 
     /// Crowds smaller than this leave too little behind.
@@ -14,7 +14,7 @@ struct MemoryReturn {
 
     /// Takes in how many connections there are.
     /// - Returns: Whether a crowd has gone since the last time that it returned `true`.
-    mutating func isDue(connections: Int) -> Bool {
+    mutating func shouldTrim(connections: Int) -> Bool {
         peak = max(peak, connections)
         guard peak >= Self.smallest, connections <= peak / 2 else { return false }
         peak = connections
@@ -23,11 +23,11 @@ struct MemoryReturn {
 
     /// Looks now and then, until it is cancelled. Not on an event loop: to look through all that is free takes milliseconds.
     static func watch(_ limit: ConnectionLimit, every interval: Duration = .seconds(5)) async {
-        var memory = MemoryReturn()
+        var memory = HeapTrimmer()
         while !Task.isCancelled {
             // What cuts the pause short is the end, which is no failure.
             try? await Task.sleep(for: interval)
-            guard memory.isDue(connections: limit.count) else { continue }
+            guard memory.shouldTrim(connections: limit.count) else { continue }
             _ = trim?(0)
         }
     }

@@ -5,7 +5,7 @@ import Logging
 struct RejectionLog {
     private let logger: Logger
     /// Lines of one event loop.
-    private var lines = WindowBudget(limit: 10)
+    private var lines = FixedWindowLimiter(limit: 10)
 
     init(_ logger: Logger) {
         self.logger = logger
@@ -14,7 +14,7 @@ struct RejectionLog {
     /// Something was refused.
     /// - Parameter now: Nanoseconds of a clock that never goes backwards.
     mutating func note(_ kind: StaticString, peer: String, now: UInt64) {
-        guard lines.spend(at: now) else { return }
+        guard lines.tryAcquire(at: now) else { return }
         logger.info("refused on the wire", metadata: ["kind": "\(kind)", "peer": "\(peer)"])
     }
 }

@@ -7,43 +7,45 @@ import NIOCore
 ///
 /// An exchange goes with one generation from its beginning to its end. Another configuration is another generation, for
 /// the exchanges that begin from then on.
-final class TableGeneration {
-    let tables: GatewayTables
+final class LoopSnapshot {
+    let config: ConfigSnapshot
     let telemetry: LoopTelemetry
     let headLimits: HeadLimits
     let timeouts: TimeoutNanoseconds
     private(set) var pools: [UpstreamPool] = []
     /// How many exchanges, and pieces of work for them, have begun with it and not ended.
-    private(set) var unfinished = 0
+    private(set) var activeCount = 0
     private var onRetired: (() -> Void)?
 
     /// Without pools; ``open(on:)`` makes them.
-    init(_ tables: GatewayTables) {
-        self.tables = tables
-        telemetry = tables.telemetry.makeLoopTelemetry(
-            routes: tables.plan.routes.map(\.name) + [GatewayTables.accountsRouteName], upstreams: tables.targets,
-            accessLogRatios: tables.plan.routes.map(\.accessLogRatio))
-        timeouts = TimeoutNanoseconds(tables.plan.timeouts)
+    init(_ config: ConfigSnapshot) {
+        self.config = config
+        telemetry = config.telemetry.makeLoopTelemetry(
+            routes: config.configuration.routes.map(\.name) + [ConfigSnapshot.accountsRouteName],
+            upstreams: config.targets,
+            accessLogRatios: config.configuration.routes.map(\.accessLogRatio))
+        timeouts = TimeoutNanoseconds(config.configuration.timeouts)
         headLimits = HeadLimits(
-            head: tables.plan.limits.head, fields: tables.plan.limits.fields, target: tables.plan.limits.target)
+            head: config.configuration.limits.head, fields: config.configuration.limits.fields,
+            target: config.configuration.limits.target)
     }
 
     /// Makes the pools.
     func open(on context: LoopContext) {
-        pools = tables.upstreams.map {
+        pools = config.upstreams.map {
             UpstreamPool($0, timeouts: timeouts, headLimits: headLimits, context: context)
         }
     }
 
     /// An exchange begins, or work for it off the event loop.
-    func enter() {
-        unfinished += 1
+    func retain() {
+        activeCount += 1
     }
 
     /// It has ended.
-    func leave() {
-        unfinished -= 1
-        if unfinished == 0, let onRetired {
+    func release() {
+        activeCount -= 1
+        if activeCount == 0, let onRetired {
             self.onRetired = nil
             onRetired()
         }
@@ -54,7 +56,7 @@ final class TableGeneration {
     /// - Parameter onRetired: Is called once the last exchange has ended, perhaps at once.
     func retire(onRetired: @escaping () -> Void) {
         for pool in pools { pool.close() }
-        guard unfinished > 0 else { return onRetired() }
+        guard activeCount > 0 else { return onRetired() }
         self.onRetired = onRetired
     }
 }
@@ -63,13 +65,13 @@ final class TableGeneration {
 struct TimeoutNanoseconds {
     let header, bodyIdle, keepAlive, connect, responseHead, tunnelIdle: UInt64
 
-    init(_ plan: TimeoutsPlan) {
-        header = plan.header.wholeNanoseconds
-        bodyIdle = plan.bodyIdle.wholeNanoseconds
-        keepAlive = plan.keepAlive.wholeNanoseconds
-        connect = plan.connect.wholeNanoseconds
-        responseHead = plan.responseHead.wholeNanoseconds
-        tunnelIdle = plan.tunnelIdle.wholeNanoseconds
+    init(_ configuration: TimeoutsConfiguration) {
+        header = configuration.header.wholeNanoseconds
+        bodyIdle = configuration.bodyIdle.wholeNanoseconds
+        keepAlive = configuration.keepAlive.wholeNanoseconds
+        connect = configuration.connect.wholeNanoseconds
+        responseHead = configuration.responseHead.wholeNanoseconds
+        tunnelIdle = configuration.tunnelIdle.wholeNanoseconds
     }
 
     var shortest: UInt64 { min(header, bodyIdle, keepAlive, responseHead, tunnelIdle) }

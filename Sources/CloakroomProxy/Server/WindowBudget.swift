@@ -1,5 +1,5 @@
 /// So much of something in a window of ten seconds, and no more.
-struct WindowBudget {
+struct FixedWindowLimiter {
     private let limit: Int
     private var count = 0
     private var windowEnd: UInt64 = 0
@@ -15,7 +15,7 @@ struct WindowBudget {
     /// Counts one more.
     /// - Parameter now: Nanoseconds of a clock that never goes backwards.
     /// - Returns: Whether there was some left.
-    mutating func spend(at now: UInt64) -> Bool {
+    mutating func tryAcquire(at now: UInt64) -> Bool {
         if now >= windowEnd {
             windowEnd = now &+ Self.window
             count = 0

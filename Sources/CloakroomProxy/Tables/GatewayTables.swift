@@ -6,12 +6,12 @@ import NIOCore
 public import Tracing
 
 /// A plan made ready for serving: every table, policy and document that a request needs, shared by all event loops.
-public final class GatewayTables: Sendable {
+public final class ConfigSnapshot: Sendable {
     /// The plan that it was made from.
-    public let plan: GatewayPlan
+    public let configuration: GatewayConfiguration
     let routeTable: RouteTable
-    let routes: [RouteEntry]
-    let upstreams: [UpstreamEntry]
+    let routes: [RouteRuntime]
+    let upstreams: [UpstreamRuntime]
     /// All targets of all upstreams in one row: what metrics and the access log name them by.
     let targets: [UpstreamTarget]
     let cookie: SessionCookie
@@ -23,9 +23,9 @@ public final class GatewayTables: Sendable {
     let crossSite: CrossSitePolicy
     let cors: CORSPolicy
     let sessions: any SessionStore
-    let renewer: any SessionRenewing
+    let refresher: any TokenRefreshing
     let sessionClock: SessionClock
-    let ownEndpoints: any OwnEndpoints
+    let accountEndpoints: any AccountEndpointHandler
     let telemetry: GatewayTelemetry
     let logger: Logger
     /// Makes spans of sampled requests; `nil` makes none.
@@ -46,37 +46,38 @@ public final class GatewayTables: Sendable {
     ///   - upstreamTargets: The targets of each upstream of the plan, if identity calls share them; `nil` makes them.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is of no use.
     public init(
-        plan: GatewayPlan, sessions: any SessionStore, renewer: any SessionRenewing, ownEndpoints: any OwnEndpoints,
+        configuration: GatewayConfiguration, sessions: any SessionStore, refresher: any TokenRefreshing,
+        accountEndpoints: any AccountEndpointHandler,
         telemetry: GatewayTelemetry, tracer: (any Tracer)?,
         logger: Logger = Logger(label: "cloakroom") { _ in SwiftLogNoOpLogHandler() },
         resolver: HostResolver = .system, sessionClock: SessionClock = SessionClock(),
         upstreamTargets: [UpstreamTargets]? = nil
     ) throws {
-        self.plan = plan
+        self.configuration = configuration
         self.sessions = sessions
-        self.renewer = renewer
+        self.refresher = refresher
         self.sessionClock = sessionClock
-        self.ownEndpoints = ownEndpoints
+        self.accountEndpoints = accountEndpoints
         self.telemetry = telemetry
         self.logger = logger
         self.tracer = tracer
-        routeTable = RouteTable(plan)
-        cookie = SessionCookie(plan.session.cookie)
-        cookieClearingLine = Array("Set-Cookie: \(cookie.clearing)\r\n".utf8)
-        let injectable = plan.upstreams.compactMap { $0.apiToken?.header }
+        routeTable = RouteTable(configuration)
+        cookie = SessionCookie(configuration.session.cookie)
+        cookieClearingLine = Array("Set-Cookie: \(cookie.clearCookieValue)\r\n".utf8)
+        let injectable = configuration.upstreams.compactMap { $0.apiToken?.header }
         requestPolicy = RequestHeaderPolicy(injectable: injectable, cookie: cookie)
         trailerPolicy = TrailerPolicy(injectable: injectable)
-        crossSite = CrossSitePolicy(plan.crossSite)
-        cors = CORSPolicy(plan.crossSite, injectable: injectable)
-        responsePolicy = ResponseHeaderPolicy(injectable: injectable, cookie: cookie, answersCORS: cors.isOn)
-        let source = plan.sessionSource
-        routes = plan.routes.map { RouteEntry($0, plan: plan, source: source) }
+        crossSite = CrossSitePolicy(configuration.crossSite)
+        cors = CORSPolicy(configuration.crossSite, injectable: injectable)
+        responsePolicy = ResponseHeaderPolicy(injectable: injectable, cookie: cookie, handlesCORS: cors.isEnabled)
+        let source = configuration.sessionSource
+        routes = configuration.routes.map { RouteRuntime($0, configuration: configuration, source: source) }
         var targets: [UpstreamTarget] = []
         let selectors =
             try upstreamTargets
-            ?? plan.upstreams.map { try UpstreamTargets($0, resolver: resolver, logger: logger) }
-        upstreams = zip(plan.upstreams, selectors).map { upstream, selector in
-            let entry = UpstreamEntry(
+            ?? configuration.upstreams.map { try UpstreamTargets($0, resolver: resolver, logger: logger) }
+        upstreams = zip(configuration.upstreams, selectors).map { upstream, selector in
+            let entry = UpstreamRuntime(
                 upstream, selector, firstTarget: targets.count, metrics: telemetry.metrics)
             targets += upstream.targets.map {
                 UpstreamTarget(upstream: upstream.name, address: $0.serverAddress, port: $0.serverPort ?? 0)
@@ -87,12 +88,14 @@ public final class GatewayTables: Sendable {
     }
 }
 
-extension GatewayTables {
+extension ConfigSnapshot {
     /// Whether a route of other tables stands in these too, as far as it says who may pass, to where, and with what.
-    func serves(_ route: Route, of others: GatewayTables) -> Bool {
+    func containsEquivalent(_ route: Route, of others: ConfigSnapshot) -> Bool {
         routes.contains { entry in
             var same = entry.route
-            guard same.name == route.name, plan.upstreams[same.upstream] == others.plan.upstreams[route.upstream] else {
+            guard same.name == route.name,
+                configuration.upstreams[same.upstream] == others.configuration.upstreams[route.upstream]
+            else {
                 return false
             }
             same.upstream = route.upstream
@@ -105,31 +108,31 @@ extension GatewayTables {
 
 /// A route made ready for serving. A class, so that handing it around costs one reference and not one for each field:
 /// as a struct it was 2 % of the instructions of a request.
-final class RouteEntry: Sendable {
+final class RouteRuntime: Sendable {
     let route: Route
     let access: RouteAccess
-    let unauthorized: UnauthorizedDocuments
+    let unauthorized: UnauthorizedProblems
     let bodyLimit: Int
     let responseHeadTimeout: UInt64
     let bodyIdleTimeout: UInt64
     /// Names of fields that are passed on although policy removes them, in lower case.
     let passedFields: [[UInt8]]
 
-    init(_ route: Route, plan: GatewayPlan, source: SessionSource?) {
+    init(_ route: Route, configuration: GatewayConfiguration, source: SessionSource?) {
         self.route = route
         access = route.access(source: source)
-        unauthorized = UnauthorizedDocuments(messages: route.messages)
+        unauthorized = UnauthorizedProblems(messages: route.messages)
         passedFields = route.passFields.map { Array($0.lowercased().utf8) }
-        bodyLimit = route.bodyLimit ?? plan.limits.body
-        bodyIdleTimeout = (route.bodyIdleTimeout ?? plan.timeouts.bodyIdle).wholeNanoseconds
-        responseHeadTimeout = (route.responseHeadTimeout ?? plan.timeouts.responseHead).wholeNanoseconds
+        bodyLimit = route.bodyLimit ?? configuration.limits.body
+        bodyIdleTimeout = (route.bodyIdleTimeout ?? configuration.timeouts.bodyIdle).wholeNanoseconds
+        responseHeadTimeout = (route.responseHeadTimeout ?? configuration.timeouts.responseHead).wholeNanoseconds
     }
 
     /// Whether to say that an answer depends on the cookie. Where a session is not needed, those without one depend on it
     /// too; what such an upstream says of other fields does not settle it, as it never sees the cookie.
-    func varies(_ marks: ResponseHeaderPolicy.Marks) -> Bool {
+    func varies(_ summary: ResponseHeaderPolicy.ResponseHeaderSummary) -> Bool {
         guard access.usesSession else { return false }
-        return access.requiresAuthorization ? !marks.hasVary : !marks.variesByCookie
+        return access.requiresAuthorization ? !summary.hasVary : !summary.variesByCookie
     }
 
     /// A problem in the route's own words, where it has some.
@@ -139,7 +142,7 @@ final class RouteEntry: Sendable {
 }
 
 /// The 401 answers of a route, one for each reason, rendered when the table is made.
-struct UnauthorizedDocuments: Sendable {
+struct UnauthorizedProblems: Sendable {
     private let documents: [ProblemDocument]
 
     init(messages: [ProblemCode: String]) {

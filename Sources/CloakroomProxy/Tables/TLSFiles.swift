@@ -4,34 +4,34 @@ import FoundationEssentials
 import NIOSSL
 
 /// The files that TLS needs, tried as they will be used.
-public enum TLSFiles {
+public enum TLSFileValidator {
     /// Reads all certificates, keys and trust roots of a plan, and makes of them what serving makes.
     /// - Parameter now: The time at which certificates have to be valid.
     /// - Returns: One error for each section whose files are of no use, with what to do; and one warning for each file
     ///   with a certificate that has expired or is not valid yet. These are no errors: a gateway that starts again after
     ///   its certificate has expired is more use than one that does not.
-    public static func findings(in plan: GatewayPlan, now: Timestamp) -> [ConfigFinding] {
+    public static func findings(in configuration: GatewayConfiguration, now: Timestamp) -> [ConfigFinding] {
         var findings: [ConfigFinding] = []
-        for (index, listener) in plan.listeners.enumerated() {
+        for (index, listener) in configuration.listeners.enumerated() {
             guard let tls = listener.tls else { continue }
             findings += self.findings(
                 tls, allowsHTTP2: listener.http2, at: ["listeners", "\(index)", "tls"], now: now)
         }
-        for upstream in plan.upstreams {
+        for upstream in configuration.upstreams {
             guard let tls = upstream.tls else { continue }
             findings += self.findings(tls, at: ["upstreams", upstream.name, "tls"], now: now)
         }
-        if plan.tracing.exporter == .otlp, plan.tracing.otlp.caFile != nil {
-            findings += self.findings(plan.tracing.otlp.tls, at: ["tracing", "otlp"], now: now)
+        if configuration.tracing.exporter == .otlp, configuration.tracing.otlp.caFile != nil {
+            findings += self.findings(configuration.tracing.otlp.tls, at: ["tracing", "otlp"], now: now)
         }
-        if plan.session.store == .valkey, let tls = plan.session.valkey.tls {
+        if configuration.session.store == .valkey, let tls = configuration.session.valkey.tls {
             findings += self.findings(tls, at: ["session", "valkey", "tls"], now: now)
         }
         return findings
     }
 
     private static func findings(
-        _ tls: TLSPlan, allowsHTTP2: Bool, at section: [String], now: Timestamp
+        _ tls: ListenerTLSConfiguration, allowsHTTP2: Bool, at section: [String], now: Timestamp
     ) -> [ConfigFinding] {
         do {
             _ = try TLSListener(tls, allowsHTTP2: allowsHTTP2, at: section)
@@ -42,7 +42,7 @@ public enum TLSFiles {
         var findings: [ConfigFinding?] = [
             validity(of: tls.certificate.certificateFile, at: section + ["certificateFile"], now: now)
         ]
-        for (index, pair) in tls.moreCertificates.enumerated() {
+        for (index, pair) in tls.additionalCertificates.enumerated() {
             findings.append(
                 validity(
                     of: pair.certificateFile, at: section + ["moreCertificates", "\(index)", "certificateFile"],
@@ -54,7 +54,9 @@ public enum TLSFiles {
         return findings.compactMap(\.self)
     }
 
-    private static func findings(_ tls: UpstreamTLSPlan, at section: [String], now: Timestamp) -> [ConfigFinding] {
+    private static func findings(_ tls: UpstreamTLSConfiguration, at section: [String], now: Timestamp)
+        -> [ConfigFinding]
+    {
         do {
             _ = try UpstreamTLS.context(tls)
         } catch {

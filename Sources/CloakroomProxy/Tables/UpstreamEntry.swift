@@ -1,13 +1,13 @@
 import CloakroomCore
 import CloakroomTelemetry
 
-/// An upstream made ready for serving. A class for the same reason as ``RouteEntry``.
-final class UpstreamEntry: Sendable {
-    let plan: UpstreamPlan
-    let targets: [UpstreamTargetEntry]
+/// An upstream made ready for serving. A class for the same reason as ``RouteRuntime``.
+final class UpstreamRuntime: Sendable {
+    let configuration: UpstreamConfiguration
+    let targets: [TargetRuntime]
     /// Chooses among ``targets``.
     let selector: UpstreamTargets
-    /// Index of its first target in ``GatewayTables/targets``.
+    /// Index of its first target in ``ConfigSnapshot/targets``.
     let firstTarget: Int
     /// Its API token; `nil` if it has none.
     let apiToken: Secret?
@@ -24,22 +24,24 @@ final class UpstreamEntry: Sendable {
     private let injectedValues: CounterHandle
     private let siteData: CounterHandle
 
-    init(_ plan: UpstreamPlan, _ selector: UpstreamTargets, firstTarget: Int, metrics: GatewayMetrics) {
-        self.plan = plan
+    init(_ configuration: UpstreamConfiguration, _ selector: UpstreamTargets, firstTarget: Int, metrics: GatewayMetrics)
+    {
+        self.configuration = configuration
         self.selector = selector
         targets = selector.entries
         self.firstTarget = firstTarget
-        apiToken = plan.apiToken?.value
-        apiTokenLine = plan.apiToken.map { Array("\($0.header): ".utf8) + $0.value.bytes + [0x0d, 0x0a] } ?? []
-        hosts = plan.targets.map { Array($0.hostField.utf8) }
-        activeConnections = metrics.upstreamConnections(upstream: plan.name, state: .active)
-        idleConnections = metrics.upstreamConnections(upstream: plan.name, state: .idle)
-        pendingRequests = metrics.upstreamPendingRequests(upstream: plan.name)
-        retries = metrics.upstreamRetries(upstream: plan.name, reason: "stale_connection")
-        replays = metrics.upstreamRetries(upstream: plan.name, reason: "refused_token")
-        injectedNames = metrics.removedResponseFields(upstream: plan.name, reason: "injected_name")
-        injectedValues = metrics.removedResponseFields(upstream: plan.name, reason: "injected_value")
-        siteData = metrics.removedResponseFields(upstream: plan.name, reason: "clear_site_data")
+        apiToken = configuration.apiToken?.value
+        apiTokenLine =
+            configuration.apiToken.map { Array("\($0.header): ".utf8) + $0.value.bytes + [0x0d, 0x0a] } ?? []
+        hosts = configuration.targets.map { Array($0.hostField.utf8) }
+        activeConnections = metrics.upstreamConnections(upstream: configuration.name, state: .active)
+        idleConnections = metrics.upstreamConnections(upstream: configuration.name, state: .idle)
+        pendingRequests = metrics.upstreamPendingRequests(upstream: configuration.name)
+        retries = metrics.upstreamRetries(upstream: configuration.name, reason: "stale_connection")
+        replays = metrics.upstreamRetries(upstream: configuration.name, reason: "refused_token")
+        injectedNames = metrics.removedResponseFields(upstream: configuration.name, reason: "injected_name")
+        injectedValues = metrics.removedResponseFields(upstream: configuration.name, reason: "injected_value")
+        siteData = metrics.removedResponseFields(upstream: configuration.name, reason: "clear_site_data")
     }
 
     /// Counts what was removed from a response.

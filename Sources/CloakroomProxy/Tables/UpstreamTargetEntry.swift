@@ -4,11 +4,11 @@ import NIOCore
 import NIOSSL
 
 /// A target made ready for connections, shared by all event loops.
-final class UpstreamTargetEntry: Sendable {
+final class TargetRuntime: Sendable {
     /// What is connected to.
-    enum Place: Sendable {
+    enum Endpoint: Sendable {
         case address(SocketAddress)
-        case name(TargetAddresses)
+        case name(TargetResolver)
         case socket(path: String)
     }
 
@@ -21,29 +21,30 @@ final class UpstreamTargetEntry: Sendable {
 
     /// What operators know it by: `http://host:port`, `https://host:port` or `unix:/path`.
     let address: String
-    let place: Place
+    let endpoint: Endpoint
     /// `nil` for clear text.
     let tls: TLS?
-    let log: DialLog
+    let log: ConnectFailureLog
     /// What came of connecting to it.
-    let circuit = TargetCircuit()
+    let circuit = CircuitStatus()
 
     /// - Parameter tls: What all `https` targets of the upstream share.
     init(
-        _ target: UpstreamTargetPlan, of upstream: UpstreamPlan, tls: NIOSSLContext?, resolver: HostResolver,
+        _ target: UpstreamTargetConfiguration, of upstream: UpstreamConfiguration, tls: NIOSSLContext?,
+        resolver: HostResolver,
         logger: Logger
     ) {
         address = target.description
         var serverName: String?
         switch target.address {
         case .unixSocket(let path):
-            place = .socket(path: path)
+            endpoint = .socket(path: path)
         case .tcp(let address):
             if let known = try? SocketAddress(ipAddress: address.host, port: address.port) {
-                place = .address(known)
+                endpoint = .address(known)
             } else {
-                place = .name(
-                    TargetAddresses(
+                endpoint = .name(
+                    TargetResolver(
                         host: address.host, port: address.port, interval: upstream.resolveInterval.wholeNanoseconds,
                         resolver: resolver))
                 // Certificates and SNI know no dot at the end (RFC 6066 §3).
@@ -58,11 +59,11 @@ final class UpstreamTargetEntry: Sendable {
         var logger = logger
         logger[metadataKey: "upstream"] = "\(upstream.name)"
         logger[metadataKey: "target"] = "\(target)"
-        log = DialLog(logger)
+        log = ConnectFailureLog(logger)
     }
 
     /// A connection to it stands.
-    func reached() {
+    func connectSucceeded() {
         circuit.succeeded()
     }
 
@@ -75,7 +76,7 @@ final class UpstreamTargetEntry: Sendable {
         _ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64, time: Timestamp, backOffEnd: UInt64
     ) {
         // Perhaps it has moved.
-        if case .name(let addresses) = place { addresses.doubt() }
+        if case .name(let addresses) = endpoint { addresses.markSuspect() }
         log.failed(kind, error, now: now)
         circuit.failed(kind, error, at: time, backOffEnd: backOffEnd)
     }

@@ -8,26 +8,26 @@ import Synchronization
 ///
 /// Asked and notified only when a connection is made, so that a request on an established connection takes no lock.
 public final class UpstreamTargets: Sendable {
-    let entries: [UpstreamTargetEntry]
-    private let health: Mutex<TargetHealth>
+    let entries: [TargetRuntime]
+    private let health: Mutex<TargetBalancer>
 
     /// - Parameters:
     ///   - resolver: Finds the addresses of targets that are given by name.
     ///   - logger: Logs why a target cannot be reached, at most once per 10 s and target.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS is invalid.
     public init(
-        _ plan: UpstreamPlan, resolver: HostResolver = .system, logger: Logger
+        _ configuration: UpstreamConfiguration, resolver: HostResolver = .system, logger: Logger
     ) throws(UpstreamTLSError) {
-        let usesTLS = plan.targets.contains { $0.scheme == .https }
-        let tls = usesTLS ? try UpstreamTLS.context(plan.tls) : nil
-        entries = plan.targets.map {
-            UpstreamTargetEntry($0, of: plan, tls: tls, resolver: resolver, logger: logger)
+        let usesTLS = configuration.targets.contains { $0.scheme == .https }
+        let tls = usesTLS ? try UpstreamTLS.context(configuration.tls) : nil
+        entries = configuration.targets.map {
+            TargetRuntime($0, of: configuration, tls: tls, resolver: resolver, logger: logger)
         }
-        health = Mutex(TargetHealth(count: plan.targets.count))
+        health = Mutex(TargetBalancer(count: configuration.targets.count))
     }
 
     /// Chooses a target for a connection of a request.
-    func choose(tried: [Int], now: UInt64) -> Int? {
+    func selectTarget(tried: [Int], now: UInt64) -> Int? {
         chooseTarget(isFollowUp: false, tried: tried, now: now)
     }
 
@@ -37,12 +37,12 @@ public final class UpstreamTargets: Sendable {
     ///   - time: The moment of `now` by the wall clock.
     ///   - random: Shortens the back-off by up to a quarter.
     func failed(
-        _ index: Int, _ kind: UpstreamFailure.Kind, _ error: any Error, begunAt: UInt64, now: UInt64, time: Timestamp,
+        _ index: Int, _ kind: UpstreamFailure.Kind, _ error: any Error, startedAt: UInt64, now: UInt64, time: Timestamp,
         random: UInt64
     ) {
         // Under the lock, so that circuit and back-off change in the same order.
         health.withLock { health in
-            let end = health.failed(index, begunAt: begunAt, now: now, random: random)
+            let end = health.failed(index, startedAt: startedAt, now: now, random: random)
             entries[index].failed(kind, error, now: now, time: time, backOffEnd: end)
         }
     }
@@ -51,20 +51,20 @@ public final class UpstreamTargets: Sendable {
 extension UpstreamTargets: TargetSelecting {
     /// The target for a connection; see ``TargetSelecting``. `nil` once all were tried.
     public func chooseTarget(isFollowUp: Bool, tried: [Int], now: UInt64) -> Int? {
-        health.withLock { $0.choose(now: now, tried: tried, isFollowUp: isFollowUp) }
+        health.withLock { $0.selectTarget(now: now, tried: tried, isFollowUp: isFollowUp) }
     }
 
     /// Closes the circuit of a target to which a connection was made.
     public func targetReached(_ index: Int) {
         health.withLock { health in
             health.succeeded(index)
-            entries[index].reached()
+            entries[index].connectSucceeded()
         }
     }
 
     /// Opens the circuit of a target to which no connection could be made, for 1 s doubling to 30 s.
     public func targetFailed(
-        _ index: Int, _ failure: ConnectFailure, _ error: any Error, begunAt: UInt64, now: UInt64
+        _ index: Int, _ failure: ConnectFailure, _ error: any Error, startedAt: UInt64, now: UInt64
     ) {
         let kind: UpstreamFailure.Kind =
             switch failure {
@@ -73,6 +73,6 @@ extension UpstreamTargets: TargetSelecting {
             case .tls: .tls
             }
         let time = Timestamp(milliseconds: LoopClock().wallNanoseconds(at: now) / 1_000_000)
-        failed(index, kind, error, begunAt: begunAt, now: now, time: time, random: .random(in: .min ... .max))
+        failed(index, kind, error, startedAt: startedAt, now: now, time: time, random: .random(in: .min ... .max))
     }
 }

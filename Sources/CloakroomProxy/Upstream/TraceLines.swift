@@ -3,7 +3,7 @@ import NIOCore
 
 /// The two lines that tell the upstream which request and which trace this is, made once and filled in for every request:
 /// written digit by digit they were a twentieth of a request's instructions.
-struct TraceLines {
+struct TraceHeaderTemplate {
     private static let requestIDStart = 14
     /// Where the second line begins.
     private static let contextStart = requestIDStart + 34
@@ -19,7 +19,7 @@ struct TraceLines {
         """.utf8)
 
     /// Writes `X-Request-Id`, and `traceparent` if there is a context (W3C Trace Context §3.2).
-    mutating func write(requestID: Identifier128, context: TraceContext?, into buffer: inout ByteBuffer) {
+    mutating func write(requestID: ID128, context: TraceContext?, into buffer: inout ByteBuffer) {
         fill(requestID, at: Self.requestIDStart)
         guard let context else {
             buffer.writeBytes(lines[..<Self.contextStart])
@@ -42,7 +42,7 @@ struct TraceLines {
         lines[Self.flagsStart] = UInt8(ascii: "0") + (context.flags & 0x03)
     }
 
-    private mutating func fill(_ id: Identifier128, at start: Int) {
+    private mutating func fill(_ id: ID128, at start: Int) {
         fill(id.high, at: start)
         fill(id.low, at: start + 16)
     }

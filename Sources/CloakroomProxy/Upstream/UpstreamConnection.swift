@@ -3,13 +3,13 @@ import CloakroomWire
 import NIOCore
 
 /// One HTTP/1.1 connection to an upstream. It serves one exchange at a time, on the same event loop as the client.
-final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
+final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, Equatable {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
     private enum Phase {
         /// It has not been handed to its pool yet.
-        case fresh
+        case new
         /// Nobody uses it.
         case idle
         /// It serves ``exchange``.
@@ -17,7 +17,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         case closed
     }
 
-    private enum Reading {
+    private enum ReadState {
         case nothing
         case head
         case body(BodyDecoder)
@@ -29,17 +29,17 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     let targetIndex: Int
     /// Whether it has served an exchange before: it may then be dead without our knowing.
     private(set) var isReused = false
-    var memberIndex = -1
+    var registryIndex = -1
     /// How long the pool keeps it.
-    var tenure = ConnectionTenure()
+    var lifetime = ConnectionLifetime()
     private(set) var deadline = UInt64.max
     var isDownstream: Bool { false }
 
     private let channel: any Channel
     private let pool: UpstreamPool
     private let context: LoopContext
-    private var phase = Phase.fresh
-    private var reading = Reading.nothing
+    private var phase = Phase.new
+    private var reading = ReadState.nothing
     private var exchange: Exchange?
     private var parser: HeadParser
     private var head = ResponseHead()
@@ -47,10 +47,10 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     /// The room for request heads; used again and again while nobody else holds it.
     private var outbound = ByteBuffer()
     private var handlerContext: ChannelHandlerContext?
-    private var isToHead = false
+    private var isHeadRequest = false
     private var isRequestComplete = false
-    private var persists = true
-    private var hasResponseBytes = false
+    private var keepsAlive = true
+    private var receivedResponseBytes = false
     private var hadError = false
     private var isPaused = false
 
@@ -75,11 +75,11 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     ///   - writeHead: Writes the request's head into the buffer.
     func begin(_ exchange: Exchange, isToHead: Bool, writeHead: (inout ByteBuffer) -> Void) {
         self.exchange = exchange
-        self.isToHead = isToHead
+        self.isHeadRequest = isToHead
         phase = .leased
         reading = .head
         isRequestComplete = false
-        hasResponseBytes = false
+        receivedResponseBytes = false
         deadline = .max
         outbound.clear()
         writeHead(&outbound)
@@ -87,7 +87,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
 
     /// Sends some of the request's body, framed already if it has to be.
     func writeBody(_ bytes: ByteBuffer) {
-        if outbound.readableBytes + bytes.readableBytes <= Self.gatherLimit {
+        if outbound.readableBytes + bytes.readableBytes <= Self.coalesceLimit {
             outbound.writeImmutableBuffer(bytes)
         } else {
             writeOut()
@@ -120,9 +120,9 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     }
 
     /// The client's side of a tunnel has ended.
-    func closeOutput() {
+    func closeWriteSide() {
         flush()
-        handlerContext?.whenSent { $0.close(mode: .output, promise: nil) }
+        handlerContext?.afterFlush { $0.close(mode: .output, promise: nil) }
     }
 
     /// Both sides of a tunnel have ended: closes the connection once everything is sent.
@@ -132,9 +132,9 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         phase = .closed
         reading = .nothing
         flush()
-        deadline = context.now &+ context.generation.timeouts.bodyIdle
+        deadline = context.now &+ context.snapshot.timeouts.bodyIdle
         pool.discardLeased()
-        handlerContext?.whenSent { $0.close(promise: nil) }
+        handlerContext?.afterFlush { $0.close(promise: nil) }
     }
 
     /// Stops or goes on reading, as fast as the client takes it.
@@ -152,13 +152,13 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     }
 
     /// The pool keeps it for later.
-    func keep() {
+    func becomeIdle() {
         phase = .idle
-        deadline = context.now &+ min(pool.idleTimeout, tenure.idleLimit)
+        deadline = context.now &+ min(pool.idleTimeout, lifetime.idleLimit)
     }
 
     /// The pool has no use for it any more.
-    func closeFromPool() {
+    func evict() {
         guard phase == .idle else { return }
         phase = .closed
         handlerContext?.close(promise: nil)
@@ -177,14 +177,14 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     }
 
     func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
-        context.beginEvent()
+        context.updateTime()
         var bytes = unwrapInboundIn(data)
         guard phase == .leased, bytes.readableBytes > 0 else {
             // Bytes that nobody asked for: the next answer could not be told from them.
             if phase == .idle { closeIdle() } else { handlerContext.close(promise: nil) }
             return
         }
-        hasResponseBytes = true
+        receivedResponseBytes = true
         if inbound.readableBytes > 0 {
             inbound.writeBuffer(&bytes)
         } else {
@@ -202,7 +202,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     }
 
     func channelWritabilityChanged(context handlerContext: ChannelHandlerContext) {
-        context.beginEvent()
+        context.updateTime()
         if phase == .leased, channel.isWritable { exchange?.upstreamWritable() }
         handlerContext.fireChannelWritabilityChanged()
     }
@@ -210,7 +210,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
         // Only once a tunnel allows it: otherwise the end of input is the end of the connection.
         if case .tunnel = reading, case ChannelEvent.inputClosed? = event as? ChannelEvent {
-            context.beginEvent()
+            context.updateTime()
             exchange?.upstreamHalfClosed()
         }
         handlerContext.fireUserInboundEventTriggered(event)
@@ -222,7 +222,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     }
 
     func channelInactive(context handlerContext: ChannelHandlerContext) {
-        context.beginEvent()
+        context.updateTime()
         context.remove(self)
         switch phase {
         case .idle:
@@ -230,18 +230,18 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
             pool.discardIdle(self)
         case .leased:
             if !hadError, case .body(var decoder) = reading, decoder.close() {
-                persists = false
+                keepsAlive = false
                 finishResponse()
                 exchange?.flushDownstream()
             } else if !hadError, case .tunnel = reading {
                 // Both ends are closed at once: no half of it is left.
                 let exchange = self.exchange
                 exchange?.upstreamHalfClosed()
-                exchange?.upstreamGone()
+                exchange?.upstreamClosed()
             } else {
-                fail(hasResponseBytes ? .closedInResponse : .closedBeforeResponse)
+                fail(receivedResponseBytes ? .closedDuringResponse : .closedBeforeResponse)
             }
-        case .fresh, .closed: break
+        case .new, .closed: break
         }
         handlerContext.fireChannelInactive()
     }
@@ -261,7 +261,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
 
     // MARK: - Reading
 
-    private static let gatherLimit = 16_384
+    private static let coalesceLimit = 16_384
 
     private func read() throws(WireError) {
         while phase == .leased {
@@ -279,7 +279,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
                 switch step {
                 case .data(let bytes): exchange?.upstreamBody(bytes)
                 case .end: finishResponse(trailers: trailers)
-                case .needsMore: return
+                case .needMoreData: return
                 }
             case .tunnel:
                 guard let bytes = inbound.readSlice(length: inbound.readableBytes), bytes.readableBytes > 0 else {
@@ -293,9 +293,9 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
     private func received() throws(WireError) {
         guard let exchange else { return }
         if head.status < 200 {
-            _ = try BodyFraming.of(head, isToHead: isToHead)
-            let marks = try mark(for: exchange)
-            guard head.status != 101 else { return try switchProtocol(marks, exchange) }
+            _ = try BodyFraming.of(head, isToHead: isHeadRequest)
+            let summary = try mark(for: exchange)
+            guard head.status != 101 else { return try switchProtocol(summary, exchange) }
             // A copy: what is sent on may call back in here.
             let interim = head
             exchange.upstreamInformational(interim)
@@ -303,30 +303,32 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         }
         // To a client that asked by CONNECT, any success would be a tunnel that stands (RFC 8441 §5).
         guard exchange.tunnel != .webSocketConnect || head.status >= 300 else { throw .statusLine }
-        let framing = try BodyFraming.of(head, isToHead: isToHead)
-        let marks = try mark(for: exchange)
-        persists = marks.connection.persists(minorVersion: head.minorVersion) && framing != .untilClose
-        if !isReused { tenure.takeHint(of: head) }
+        let framing = try BodyFraming.of(head, isToHead: isHeadRequest)
+        let summary = try mark(for: exchange)
+        keepsAlive = summary.connection.persists(minorVersion: head.minorVersion) && framing != .untilClose
+        if !isReused { lifetime.applyKeepAliveTimeout(of: head) }
         reading = .body(BodyDecoder(framing))
-        exchange.upstreamHead(head, marks: marks, framing: framing)
+        exchange.upstreamHead(head, summary: summary, framing: framing)
     }
 
     /// Marks the fields of the head that are not for the client, and counts those that ought not to have been there.
-    private func mark(for exchange: Exchange) throws(WireError) -> ResponseHeaderPolicy.Marks {
-        let marks = exchange.generation.tables.responsePolicy.mark(&head, without: exchange.injectedSecrets)
-        guard !marks.connection.isOverLimit else { throw .connectionOptions }
-        if !marks.removed.isEmpty { pool.upstream.count(marks.removed) }
-        return marks
+    private func mark(for exchange: Exchange) throws(WireError) -> ResponseHeaderPolicy.ResponseHeaderSummary {
+        let summary = exchange.snapshot.config.responsePolicy.apply(&head, without: exchange.injectedSecrets)
+        guard !summary.connection.isOverLimit else { throw .connectionOptions }
+        if !summary.removed.isEmpty { pool.upstream.count(summary.removed) }
+        return summary
     }
 
-    private func switchProtocol(_ marks: ResponseHeaderPolicy.Marks, _ exchange: Exchange) throws(WireError) {
+    private func switchProtocol(_ summary: ResponseHeaderPolicy.ResponseHeaderSummary, _ exchange: Exchange)
+        throws(WireError)
+    {
         // Nobody asked to change the protocol, or not to this one (RFC 9110 §15.2.2).
-        guard exchange.tunnel != .none, marks.isUpgradeToWebSocket else { throw .statusLine }
+        guard exchange.tunnel != .none, summary.isUpgradeToWebSocket else { throw .statusLine }
         reading = .tunnel
-        persists = false
+        keepsAlive = false
         try? channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
-        let answer = head
-        exchange.upstreamSwitched(answer)
+        let response = head
+        exchange.upstreamSwitched(response)
     }
 
     /// The answer is complete: the connection is free again, if it is at a message boundary on both sides.
@@ -334,7 +336,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopMember, Equatable {
         guard let exchange else { return }
         self.exchange = nil
         setPaused(false)
-        if persists, isRequestComplete, inbound.readableBytes == 0, channel.isActive {
+        if keepsAlive, isRequestComplete, inbound.readableBytes == 0, channel.isActive {
             reading = .nothing
             isReused = true
             pool.release(self)

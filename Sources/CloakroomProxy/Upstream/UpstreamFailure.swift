@@ -16,11 +16,11 @@ struct UpstreamFailure: Error, Equatable {
         /// The connection broke before a byte of the answer.
         case closedBeforeResponse
         /// The connection broke in the middle of the answer.
-        case closedInResponse
+        case closedDuringResponse
         /// The answer is not HTTP, or could be read in two ways.
         case invalidResponse
         /// No connection became free, in time or at all.
-        case exhausted
+        case poolExhausted
     }
 
     let kind: Kind
@@ -30,7 +30,7 @@ struct UpstreamFailure: Error, Equatable {
     }
 
     /// Why there is no connection.
-    init(dialing error: any Error) {
+    init(connecting error: any Error) {
         kind =
             switch error {
             case ChannelError.connectTimeout: .connectTimeout
@@ -40,23 +40,23 @@ struct UpstreamFailure: Error, Equatable {
     }
 
     /// The answer that the client gets, if it can still get one.
-    func problem(for route: RouteEntry) -> ProblemDocument {
+    func problem(for route: RouteRuntime) -> ProblemDocument {
         switch kind {
         case .unreachable, .tls: route.problem(.unreachable)
         case .connectTimeout, .responseTimeout: route.problem(.unreachable, status: 504)
-        case .closedBeforeResponse, .closedInResponse, .invalidResponse: route.problem(.failedRequest)
-        case .exhausted: route.problem(.overloaded, retryAfter: 1)
+        case .closedBeforeResponse, .closedDuringResponse, .invalidResponse: route.problem(.failedRequest)
+        case .poolExhausted: route.problem(.overloaded, retryAfter: 1)
         }
     }
 
     /// The name in metrics.
-    var label: ExchangeError {
+    var label: ExchangeErrorType {
         switch kind {
         case .unreachable, .tls: .upstreamUnreachable
         case .connectTimeout, .responseTimeout: .upstreamTimeout
-        case .closedBeforeResponse, .closedInResponse: .upstreamReset
+        case .closedBeforeResponse, .closedDuringResponse: .upstreamReset
         case .invalidResponse: .upstreamInvalidResponse
-        case .exhausted: .overloaded
+        case .poolExhausted: .overloaded
         }
     }
 }

@@ -5,11 +5,11 @@ import NIOCore
 
 /// The connections of one event loop to one upstream.
 final class UpstreamPool {
-    let upstream: UpstreamEntry
+    let upstream: UpstreamRuntime
     /// A dial may end after everything else: it still finds the context there.
     private let context: LoopContext
     private var machine: UpstreamPoolStateMachine<UpstreamConnection, Exchange>
-    private lazy var dialer = UpstreamPoolDialer(pool: self, context: context)
+    private lazy var connector = PoolConnector(pool: self, context: context)
     private var isClosed = false
     /// How long an exchange waits for a connection.
     let pendingTimeout: UInt64
@@ -21,12 +21,12 @@ final class UpstreamPool {
     private let requestsPerConnection: Int
     private let connectionLifetime: UInt64
 
-    init(_ upstream: UpstreamEntry, timeouts: TimeoutNanoseconds, headLimits: HeadLimits, context: LoopContext) {
+    init(_ upstream: UpstreamRuntime, timeouts: TimeoutNanoseconds, headLimits: HeadLimits, context: LoopContext) {
         self.upstream = upstream
         self.headLimits = headLimits
         connectTimeout = timeouts.connect
         self.context = context
-        let pool = upstream.plan.pool
+        let pool = upstream.configuration.pool
         let loops = context.loopCount
         machine = UpstreamPoolStateMachine(
             capacity: (pool.maxConnections + loops - 1) / loops, maxWaiting: (pool.maxPending + loops - 1) / loops)
@@ -37,15 +37,15 @@ final class UpstreamPool {
     }
 
     /// How long a connection that is new may be kept.
-    var newTenure: ConnectionTenure {
-        ConnectionTenure(
+    var newLifetime: ConnectionLifetime {
+        ConnectionLifetime(
             until: connectionLifetime == 0 ? .max : context.now &+ connectionLifetime, requests: requestsPerConnection)
     }
 
     enum Lease {
         case connection(UpstreamConnection)
         case waiting
-        case refused
+        case rejected
     }
 
     /// Asks for a connection: gives one at once, or calls the exchange back later.
@@ -54,17 +54,17 @@ final class UpstreamPool {
         case .use(let connection):
             upstream.idleConnections.add(-1)
             upstream.activeConnections.add(1)
-            connection.tenure.use()
+            connection.lifetime.use()
             return .connection(connection)
-        case .waitAndDial:
+        case .waitAndConnect:
             upstream.pendingRequests.add(1)
-            dial()
+            connect()
             return .waiting
         case .wait:
             upstream.pendingRequests.add(1)
             return .waiting
-        case .refuse:
-            return .refused
+        case .reject:
+            return .rejected
         }
     }
 
@@ -77,17 +77,17 @@ final class UpstreamPool {
     /// A leased connection is free again.
     func release(_ connection: UpstreamConnection) {
         upstream.activeConnections.add(-1)
-        guard connection.tenure.isOver(now: context.now) else { return handle(machine.release(connection)) }
+        guard connection.lifetime.isOver(now: context.now) else { return handle(machine.release(connection)) }
         // Only what is idle can be closed from here.
-        connection.keep()
-        connection.closeFromPool()
-        if machine.discardLeased() { dial() }
+        connection.becomeIdle()
+        connection.evict()
+        if machine.discardLeased() { connect() }
     }
 
     /// A leased connection is gone.
     func discardLeased() {
         upstream.activeConnections.add(-1)
-        if machine.discardLeased() { dial() }
+        if machine.discardLeased() { connect() }
     }
 
     /// An idle connection is gone.
@@ -101,47 +101,47 @@ final class UpstreamPool {
         isClosed = true
         for connection in machine.takeIdle() {
             upstream.idleConnections.add(-1)
-            connection.closeFromPool()
+            connection.evict()
         }
     }
 
-    private func handle(_ action: UpstreamPoolStateMachine<UpstreamConnection, Exchange>.OnAvailable) {
+    private func handle(_ action: UpstreamPoolStateMachine<UpstreamConnection, Exchange>.AvailabilityAction) {
         switch action {
         case .handOver(let connection, let exchange):
             upstream.pendingRequests.add(-1)
             upstream.activeConnections.add(1)
-            connection.tenure.use()
+            connection.lifetime.use()
             exchange.leased(connection)
         case .keep(let connection):
             upstream.idleConnections.add(1)
-            connection.keep()
+            connection.becomeIdle()
             if isClosed {
                 discardIdle(connection)
-                connection.closeFromPool()
+                connection.evict()
             }
         }
     }
 
     // MARK: - Dialing
 
-    private func dial() {
-        dialer.dial()
+    private func connect() {
+        connector.connect()
     }
 
     /// A connection stands.
-    func dialed(_ connection: UpstreamConnection) {
-        handle(machine.dialed(connection))
+    func connected(_ connection: UpstreamConnection) {
+        handle(machine.connected(connection))
     }
 
     /// No connection could be made.
     /// - Parameters:
     ///   - target: Index of the target that was tried last, among those of the upstream.
     ///   - duration: How long it took to find out, in nanoseconds.
-    func dialFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64) {
-        if case .fail(let exchange) = machine.dialFailed() {
+    func connectFailed(_ failure: UpstreamFailure, target: Int, duration: UInt64) {
+        if case .fail(let exchange) = machine.connectFailed() {
             upstream.pendingRequests.add(-1)
-            exchange.dialFailed(failure, target: upstream.firstTarget + target, duration: duration)
+            exchange.connectFailed(failure, target: upstream.firstTarget + target, duration: duration)
         }
-        if machine.dialIfNeeded() { dial() }
+        if machine.connectIfNeeded() { connect() }
     }
 }

@@ -10,7 +10,7 @@ struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
     private(set) var idle: [Connection] = []
     private(set) var waiting = Deque<Waiter>()
     private(set) var leased = 0
-    private(set) var dialing = 0
+    private(set) var connecting = 0
 
     /// - Parameters:
     ///   - capacity: The most connections at a time, those that are being made included; at least 1.
@@ -20,34 +20,34 @@ struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
         self.maxWaiting = max(maxWaiting, 0)
     }
 
-    enum OnLease: Equatable {
+    enum LeaseAction: Equatable {
         /// Here is one.
         case use(Connection)
         /// Wait; and make a connection meanwhile.
-        case waitAndDial
+        case waitAndConnect
         /// Wait for one to become free.
         case wait
         /// Too many are waiting.
-        case refuse
+        case reject
     }
 
     /// Somebody wants a connection.
     /// - Parameter isFresh: Whether it must be a new one, because an idle one has just turned out to be dead.
-    mutating func lease(_ waiter: Waiter, isFresh: Bool = false) -> OnLease {
+    mutating func lease(_ waiter: Waiter, isFresh: Bool = false) -> LeaseAction {
         if !isFresh, let connection = idle.popLast() {
             leased += 1
             return .use(connection)
         }
-        let canDial = leased + dialing < capacity
+        let canConnect = leased + connecting < capacity
         // Those for whom a connection is being made do not crowd out others.
-        guard canDial || waiting.count - dialing < maxWaiting else { return .refuse }
+        guard canConnect || waiting.count - connecting < maxWaiting else { return .reject }
         waiting.append(waiter)
-        guard canDial else { return .wait }
-        dialing += 1
-        return .waitAndDial
+        guard canConnect else { return .wait }
+        connecting += 1
+        return .waitAndConnect
     }
 
-    enum OnAvailable: Equatable {
+    enum AvailabilityAction: Equatable {
         /// It goes to who waited longest.
         case handOver(Connection, to: Waiter)
         /// It is kept for later.
@@ -55,12 +55,12 @@ struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
     }
 
     /// A new connection stands.
-    mutating func dialed(_ connection: Connection) -> OnAvailable {
-        dialing = max(dialing - 1, 0)
+    mutating func connected(_ connection: Connection) -> AvailabilityAction {
+        connecting = max(connecting - 1, 0)
         return available(connection)
     }
 
-    enum OnDialFailed: Equatable {
+    enum ConnectFailedAction: Equatable {
         /// Who waited longest has to be told.
         case fail(Waiter)
         /// Nobody waits any more.
@@ -68,14 +68,14 @@ struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
     }
 
     /// A connection could not be made.
-    mutating func dialFailed() -> OnDialFailed {
-        dialing = max(dialing - 1, 0)
+    mutating func connectFailed() -> ConnectFailedAction {
+        connecting = max(connecting - 1, 0)
         guard let waiter = waiting.popFirst() else { return .nothing }
         return .fail(waiter)
     }
 
     /// A leased connection came back and can be used again.
-    mutating func release(_ connection: Connection) -> OnAvailable {
+    mutating func release(_ connection: Connection) -> AvailabilityAction {
         leased = max(leased - 1, 0)
         return available(connection)
     }
@@ -84,7 +84,7 @@ struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
     /// - Returns: Whether to make a connection, because somebody waits for one.
     mutating func discardLeased() -> Bool {
         leased = max(leased - 1, 0)
-        return dialIfNeeded()
+        return connectIfNeeded()
     }
 
     /// An idle connection was closed.
@@ -104,13 +104,13 @@ struct UpstreamPoolStateMachine<Connection: Equatable, Waiter: Equatable> {
     }
 
     /// After a failed dial: others may wait for whom no connection is being made.
-    mutating func dialIfNeeded() -> Bool {
-        guard waiting.count > dialing, leased + dialing < capacity else { return false }
-        dialing += 1
+    mutating func connectIfNeeded() -> Bool {
+        guard waiting.count > connecting, leased + connecting < capacity else { return false }
+        connecting += 1
         return true
     }
 
-    private mutating func available(_ connection: Connection) -> OnAvailable {
+    private mutating func available(_ connection: Connection) -> AvailabilityAction {
         if let waiter = waiting.popFirst() {
             leased += 1
             return .handOver(connection, to: waiter)

@@ -5,9 +5,9 @@ import NIOCore
 
 /// Writes a request's head as the upstream gets it: the fields that policy left are copied as they stand, in runs; what
 /// the gateway sets comes behind them, once.
-struct UpstreamRequestWriter {
+struct UpstreamRequestEncoder {
     let exchange: Exchange
-    let upstream: UpstreamEntry
+    let upstream: UpstreamRuntime
     let permit: UpstreamPermit
 
     /// - Parameter targetIndex: Index of the target among those of the upstream.
@@ -17,14 +17,14 @@ struct UpstreamRequestWriter {
         buffer.writeBytes(bytes.extracting(head.method.start..<(head.method.end + 1)))
         writeTarget(bytes, head.target, into: &buffer)
         buffer.writeStaticString(" HTTP/1.1\r\nHost: ")
-        if upstream.plan.preserveHost, let host = exchange.hostRange {
+        if upstream.configuration.preserveHost, let host = exchange.hostRange {
             buffer.writeBytes(bytes.extracting(host.start..<host.end))
         } else {
             buffer.writeBytes(upstream.hosts[targetIndex])
         }
         buffer.writeStaticString("\r\n")
-        buffer.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
-        if exchange.marks.hasOurCookie { writeOtherCookies(head, into: &buffer) }
+        buffer.writeFields(of: head.fields, bytes, end: bytes.byteCount - 2)
+        if exchange.summary.hasSessionCookie { writeOtherCookies(head, into: &buffer) }
         writeForwarding(bytes, into: &buffer)
         writeTrace(bytes, into: &buffer)
         if permit.includesAPIToken { buffer.writeBytes(upstream.apiTokenLine) }
@@ -34,11 +34,11 @@ struct UpstreamRequestWriter {
             buffer.writeStaticString("\r\n")
         }
         writeUpgrade(into: &buffer)
-        if exchange.marks.acceptsTrailers, exchange.tunnel == .none {
+        if exchange.summary.acceptsTrailers, exchange.tunnel == .none {
             // Of this hop, so said anew (RFC 9110 §10.1.4).
             buffer.writeStaticString("TE: trailers\r\nConnection: TE\r\n")
         }
-        if case .value(let left) = exchange.marks.maxForwards, left > 0 {
+        if case .value(let left) = exchange.summary.maxForwards, left > 0 {
             buffer.writeString("Max-Forwards: \(left - 1)\r\n")
         }
         if exchange.framing == .chunked { buffer.writeStaticString("Transfer-Encoding: chunked\r\n") }
@@ -48,7 +48,7 @@ struct UpstreamRequestWriter {
     private func writeTarget(_ bytes: RawSpan, _ range: ByteRange, into buffer: inout ByteBuffer) {
         let target = exchange.target
         if target.isPathRewritten {
-            buffer.writeBytes(exchange.scratch)
+            buffer.writeBytes(exchange.normalizedPath)
         } else if target.path.isEmpty {
             buffer.writeStaticString("/")
         } else {
@@ -65,7 +65,7 @@ struct UpstreamRequestWriter {
         let bytes = head.bytes.readableBytesUInt8Span
         var hasWritten = false
         for field in head.fields where field.name == .cookie {
-            hasWritten = exchange.generation.tables.cookie.writeOthers(
+            hasWritten = exchange.snapshot.config.cookie.writeOtherCookies(
                 of: field, from: bytes, into: &buffer, hasWritten: hasWritten)
         }
         if hasWritten { buffer.writeStaticString("\r\n") }
@@ -74,9 +74,9 @@ struct UpstreamRequestWriter {
     /// Who the request is for (RFC 7239; RFC 9110 §7.6.3). A stranger's word has been dropped, a trusted peer's stands.
     private func writeForwarding(_ bytes: RawSpan, into buffer: inout ByteBuffer) {
         let peer = exchange.peer
-        let marks = exchange.marks
-        if exchange.protocolVersion == .http1_1, !marks.keepsForwardedProto {
-            buffer.writeBytes(peer.usualLines)
+        let summary = exchange.summary
+        if exchange.protocolVersion == .http1_1, !summary.trustsForwardedProto {
+            buffer.writeBytes(peer.commonFieldLines)
         } else {
             buffer.writeBytes(peer.certificateLine)
             switch exchange.protocolVersion {
@@ -85,15 +85,15 @@ struct UpstreamRequestWriter {
             case .http2: buffer.writeStaticString("Via: 2.0 cloakroom\r\n")
             }
             buffer.writeBytes(peer.forwardedForLine)
-            if !marks.keepsForwardedProto { buffer.writeBytes(peer.forwardedProtoLine) }
+            if !summary.trustsForwardedProto { buffer.writeBytes(peer.forwardedProtoLine) }
             buffer.writeBytes(peer.forwardedPrefix)
         }
         if let host = exchange.hostRange {
             let host = bytes.extracting(host.start..<host.end)
             buffer.writeStaticString(";host=\"")
             buffer.writeBytes(host)
-            buffer.writeStaticString(marks.keepsForwardedHost ? "\"\r\n" : "\"\r\nX-Forwarded-Host: ")
-            if !marks.keepsForwardedHost {
+            buffer.writeStaticString(summary.trustsForwardedHost ? "\"\r\n" : "\"\r\nX-Forwarded-Host: ")
+            if !summary.trustsForwardedHost {
                 buffer.writeBytes(host)
                 buffer.writeStaticString("\r\n")
             }
@@ -118,7 +118,7 @@ struct UpstreamRequestWriter {
     }
 
     private func writeTrace(_ bytes: RawSpan, into buffer: inout ByteBuffer) {
-        if let id = exchange.marks.requestID {
+        if let id = exchange.summary.requestID {
             // A trusted peer's own goes on, so that its logs and the upstream's agree.
             buffer.writeStaticString("X-Request-Id: ")
             buffer.writeBytes(bytes.extracting(id.start..<id.end))
@@ -128,17 +128,17 @@ struct UpstreamRequestWriter {
             exchange.context.traceLines.write(
                 requestID: exchange.record.requestID, context: exchange.trace.outgoing, into: &buffer)
         }
-        exchange.trace.fields.writeState(of: exchange.head, into: &buffer)
+        exchange.trace.fields.writeTracestate(of: exchange.head, into: &buffer)
     }
 }
 
 extension ByteBuffer {
     /// Copies the lines of all fields that are not dropped, each run of them in one piece.
     /// - Parameter end: Offset of the empty line.
-    mutating func writeKeptLines(of fields: [FieldIndex], _ bytes: RawSpan, end: Int) {
+    mutating func writeFields(of fields: [FieldSlice], _ bytes: RawSpan, end: Int) {
         guard let first = fields.first else { return }
         var runStart = Int(first.nameStart)
-        for index in fields.indices where fields[index].isDropped {
+        for index in fields.indices where fields[index].isStripped {
             let start = Int(fields[index].nameStart)
             if start > runStart { writeBytes(bytes.extracting(runStart..<start)) }
             runStart = index + 1 < fields.count ? Int(fields[index + 1].nameStart) : end

@@ -3,10 +3,10 @@ import Synchronization
 
 /// One of the parts that a memory store is divided into, so that event loops seldom wait for each other.
 final class MemorySessionShard: Sendable {
-    let contents: Mutex<ShardContents>
+    let contents: Mutex<State>
 
     init(tombstones: Int) {
-        contents = Mutex(ShardContents(tombstones: tombstones))
+        contents = Mutex(State(tombstones: tombstones))
     }
 }
 
@@ -14,7 +14,7 @@ final class MemorySessionShard: Sendable {
 ///
 /// Kept under the first word of the key alone, which saves 24 bytes a slot; a session knows its whole key, and that is
 /// compared. Two sessions whose keys begin alike cannot be kept at the same time: the second draws another ticket.
-struct ShardContents {
+struct State {
     private var sessions: [UInt64: Session] = [:]
     private var expiries = ExpiryHeap<UInt64>()
     private var tombstones: Tombstones
@@ -29,12 +29,12 @@ struct ShardContents {
     }
 
     /// A session, or why there is none.
-    enum Found {
+    enum FindResult {
         case session(Session)
         case none(UnauthorizedReason)
     }
 
-    func find(_ key: SessionKey, now: Timestamp) -> Found {
+    func find(_ key: SessionKey, now: Timestamp) -> FindResult {
         if let session = sessions[key.word0], session.key == key { return .session(session) }
         return .none(tombstones.reason(for: key.word0, now: now))
     }
@@ -58,12 +58,12 @@ struct ShardContents {
     }
 
     /// What came of taking a session out.
-    enum Removal {
+    enum RemovalResult {
         case ended(Session)
         /// It was over before it could be ended.
         case expired(Session, SessionExpiry)
         /// It does not meet the condition.
-        case spared
+        case conditionFailed
         case none
     }
 
@@ -72,9 +72,9 @@ struct ShardContents {
     mutating func end(
         _ id: SessionID, reason: SessionEndReason, timeouts: SessionTimeouts, now: Timestamp,
         if condition: @Sendable (Session, MemoryLease?) -> Bool
-    ) -> Removal {
+    ) -> RemovalResult {
         guard let session = sessions[id.value] else { return .none }
-        guard condition(session, leases[id.value]) else { return .spared }
+        guard condition(session, leases[id.value]) else { return .conditionFailed }
         if let expiry = expire(session, timeouts: timeouts, now: now) { return .expired(session, expiry) }
         remove(id.value, reason: reason, now: now)
         if expiries.count > 2 * sessions.count + 64 { rebuildExpiries(timeouts) }
@@ -91,14 +91,14 @@ struct ShardContents {
     }
 
     /// What one step of a sweep did.
-    struct Swept {
+    struct SweepResult {
         var examined = 0
         var expired: [(session: Session, expiry: SessionExpiry)] = []
     }
 
     /// Takes out what is over, looking at `limit` sessions at most.
-    mutating func sweep(timeouts: SessionTimeouts, now: Timestamp, limit: Int) -> Swept {
-        var swept = Swept()
+    mutating func sweep(timeouts: SessionTimeouts, now: Timestamp, limit: Int) -> SweepResult {
+        var swept = SweepResult()
         while swept.examined < limit, let entry = expiries.popDue(now: now.milliseconds) {
             swept.examined += 1
             guard let session = sessions[entry.id] else { continue }
@@ -136,35 +136,35 @@ struct MemoryLease {
     var until: Timestamp
 }
 
-extension ShardContents {
+extension State {
     mutating func lease(
         _ key: SessionKey, for duration: Duration, timeouts: SessionTimeouts, now: Timestamp
-    ) -> LeaseAttempt {
-        guard live(key, timeouts: timeouts, now: now) != nil else { return .gone }
-        if let lease = leases[key.word0], RenewalLease.isHeld(until: lease.until, for: duration, now: now) {
-            return .taken
+    ) -> LeaseResult {
+        guard live(key, timeouts: timeouts, now: now) != nil else { return .notFound }
+        if let lease = leases[key.word0], RefreshLease.isHeld(until: lease.until, for: duration, now: now) {
+            return .heldByOther
         }
         latestFence += 1
         leases[key.word0] = MemoryLease(fence: latestFence, until: now + duration)
-        return .held(RenewalLease(fence: latestFence))
+        return .acquired(RefreshLease(fence: latestFence))
     }
 
-    mutating func release(_ lease: RenewalLease, of key: SessionKey) {
-        guard leases[key.word0]?.fence == lease.fence else { return }
+    mutating func release(_ lease: RefreshLease, of key: SessionKey) {
+        guard leases[key.word0]?.fence == lease.fencingToken else { return }
         leases[key.word0] = nil
     }
 
     mutating func save(
-        _ renewal: SessionRenewal, over session: Session, under lease: RenewalLease, timeouts: SessionTimeouts,
+        _ refresh: SessionUpdate, over session: Session, under lease: RefreshLease, timeouts: SessionTimeouts,
         now: Timestamp
-    ) -> SaveAttempt {
-        guard let current = live(session.key, timeouts: timeouts, now: now) else { return .gone }
-        guard leases[session.key.word0]?.fence == lease.fence else { return .fenced }
-        guard current.version == session.version else { return .changed }
-        let renewed = current.renewed(with: renewal, expiresAt: timeouts.end(of: current, renewedWith: renewal))
-        sessions[session.key.word0] = renewed
-        if renewed.expiresAt < current.expiresAt { expiries.push(Self.entry(for: renewed, timeouts)) }
-        return .saved(renewed)
+    ) -> SaveResult {
+        guard let current = live(session.key, timeouts: timeouts, now: now) else { return .notFound }
+        guard leases[session.key.word0]?.fence == lease.fencingToken else { return .staleLease }
+        guard current.version == session.version else { return .versionConflict }
+        let refreshed = current.refreshed(with: refresh, expiresAt: timeouts.end(of: current, refreshedWith: refresh))
+        sessions[session.key.word0] = refreshed
+        if refreshed.expiresAt < current.expiresAt { expiries.push(Self.entry(for: refreshed, timeouts)) }
+        return .saved(refreshed)
     }
 
     private func live(_ key: SessionKey, timeouts: SessionTimeouts, now: Timestamp) -> Session? {

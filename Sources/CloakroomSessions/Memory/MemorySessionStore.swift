@@ -11,11 +11,11 @@ public final class MemorySessionStore: SessionStore {
     private static let shardCount = 64
     private static let tombstonesPerShard = 1_024
     /// How many sessions are looked at while a shard's lock is held.
-    private static let sweepStep = 64
+    private static let sweepBatchSize = 64
 
     private let shards: [MemorySessionShard]
     let accounts = AccountIndex()
-    let accountHashes: AccountHashes
+    let accountHashes: AccountHasher
     let throttle = MemoryThrottle()
     let timeouts: SessionTimeouts
     private let maxSessions: Int
@@ -33,13 +33,13 @@ public final class MemorySessionStore: SessionStore {
     ///   - onCreated: Called once for each new session, on whatever thread made it. Must not wait.
     ///   - onEnded: Called once for each session that ended, on whatever thread found out. Must not wait.
     public init(
-        _ plan: SessionPlan, accountHashes: AccountHashes, clock: @escaping @Sendable () -> Timestamp,
+        _ configuration: SessionConfiguration, accountHashes: AccountHasher, clock: @escaping @Sendable () -> Timestamp,
         onCreated: @escaping @Sendable () -> Void = {},
         onEnded: @escaping @Sendable (SessionEndReason) -> Void = { _ in }
     ) {
         shards = (0..<Self.shardCount).map { _ in MemorySessionShard(tombstones: Self.tombstonesPerShard) }
-        timeouts = SessionTimeouts(plan)
-        maxSessions = plan.maxSessions
+        timeouts = SessionTimeouts(configuration)
+        maxSessions = configuration.maxSessions
         self.accountHashes = accountHashes
         self.clock = clock
         self.onCreated = onCreated
@@ -53,13 +53,13 @@ public final class MemorySessionStore: SessionStore {
     public var isAvailable: Bool { true }
 
     /// Looks a session up, under one short lock. One that is found to be over is taken out on the spot.
-    public func find(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
+    public func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
         var key: SessionKey?
-        return find(ticket, key: &key, now: now, slides: slides)
+        return lookup(ticket, key: &key, now: now, slides: slides)
     }
 
     /// Hashes the ticket unless its key is at hand.
-    public func find(
+    public func lookup(
         _ ticket: SessionTicket, key known: inout SessionKey?, now: Timestamp, slides: Bool
     ) -> SessionLookup {
         let key = known ?? SessionKey(ticket)
@@ -68,12 +68,12 @@ public final class MemorySessionStore: SessionStore {
         let session: Session
         switch shard.contents.withLock({ $0.find(key, now: now) }) {
         case .session(let found): session = found
-        case .none(let reason): return .none(reason)
+        case .none(let reason): return .missing(reason)
         }
         let lastUsedAt = session.lastUsedAt
         if let expiry = timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: lastUsedAt, now: now) {
             expire(session, now: now)
-            return .none(expiry.endReason.unauthorizedReason)
+            return .missing(expiry.endReason.unauthorizedReason)
         }
         if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now),
             session.touch(at: now, granularity: timeouts.touchGranularity)
@@ -81,12 +81,12 @@ public final class MemorySessionStore: SessionStore {
             // A renewal may have put another object in its place since.
             shard.contents.withLock { $0.carryTouch(of: session) }
         }
-        return .live(session)
+        return .active(session)
     }
 
     /// The same as a look that does not slide: there is nowhere else to look.
     public func load(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
-        find(ticket, now: now, slides: false)
+        lookup(ticket, now: now, slides: false)
     }
 
     /// Keeps a new session under a new ticket.
@@ -94,7 +94,7 @@ public final class MemorySessionStore: SessionStore {
     public func create(
         _ new: NewSession, now: Timestamp
     ) async throws(SessionStoreError) -> (SessionTicket, Session) {
-        guard reserve() || (sweep(now: now) > 0 && reserve()) else { throw SessionStoreError(.full) }
+        guard reserveCapacity() || (sweep(now: now) > 0 && reserveCapacity()) else { throw SessionStoreError(.full) }
         let hashes = hashes(of: new.user)
         var generator = SystemRandomNumberGenerator()
         while true {
@@ -128,14 +128,14 @@ public final class MemorySessionStore: SessionStore {
     func end(
         _ id: SessionID, reason: SessionEndReason, now: Timestamp,
         if condition: @Sendable (Session, MemoryLease?) -> Bool
-    ) -> ShardContents.Removal {
+    ) -> State.RemovalResult {
         let removal = shard(of: id).contents.withLock {
             $0.end(id, reason: reason, timeouts: timeouts, now: now, if: condition)
         }
         switch removal {
-        case .ended(let session): noteEnd(of: session, reason)
-        case .expired(let session, let expiry): noteEnd(of: session, expiry.endReason)
-        case .spared, .none: break
+        case .ended(let session): recordEnd(of: session, reason)
+        case .expired(let session, let expiry): recordEnd(of: session, expiry.endReason)
+        case .conditionFailed, .none: break
         }
         return removal
     }
@@ -166,9 +166,9 @@ public final class MemorySessionStore: SessionStore {
                     nextToSweep.store(index, ordering: .relaxed)
                     return cleared
                 }
-                let step = min(Self.sweepStep, remaining)
+                let step = min(Self.sweepBatchSize, remaining)
                 let swept = shards[index].contents.withLock { $0.sweep(timeouts: timeouts, now: now, limit: step) }
-                for (session, expiry) in swept.expired { noteEnd(of: session, expiry.endReason) }
+                for (session, expiry) in swept.expired { recordEnd(of: session, expiry.endReason) }
                 cleared += swept.expired.count
                 remaining -= swept.examined
                 if swept.examined < step { break }
@@ -183,11 +183,11 @@ public final class MemorySessionStore: SessionStore {
 
     private func expire(_ session: Session, now: Timestamp) {
         let expiry = shard(of: session.id).contents.withLock { $0.expire(session, timeouts: timeouts, now: now) }
-        if let expiry { noteEnd(of: session, expiry.endReason) }
+        if let expiry { recordEnd(of: session, expiry.endReason) }
     }
 
     /// Takes a place before the session is made, so that there are never more than the bound, however many sign in at once.
-    private func reserve() -> Bool {
+    private func reserveCapacity() -> Bool {
         var count = live.load(ordering: .relaxed)
         while count < maxSessions {
             let (exchanged, original) = live.weakCompareExchange(
@@ -204,7 +204,7 @@ public final class MemorySessionStore: SessionStore {
         return user.name == user.account ? [account] : [account, accountHashes.hash(user.name)]
     }
 
-    private func noteEnd(of session: Session, _ reason: SessionEndReason) {
+    private func recordEnd(of session: Session, _ reason: SessionEndReason) {
         for hash in hashes(of: session.user) { accounts.remove(session.id, from: hash) }
         live.subtract(1, ordering: .relaxed)
         onEnded(reason)

@@ -6,13 +6,13 @@ struct Tombstones {
     /// How long a ticket is told why its session ended.
     static let lifetime = Duration.seconds(300)
 
-    private struct Stone {
+    private struct Tombstone {
         var endedAt: Timestamp
         var reason: SessionEndReason
     }
 
     private let capacity: Int
-    private var stones: [UInt64: Stone] = [:]
+    private var stones: [UInt64: Tombstone] = [:]
     /// The names in the order in which they came, as a ring once it is full.
     private var order: [UInt64] = []
     private var oldest = 0
@@ -31,7 +31,7 @@ struct Tombstones {
             order[oldest] = id
             oldest = (oldest + 1) % capacity
         }
-        stones[id] = Stone(endedAt: now, reason: reason)
+        stones[id] = Tombstone(endedAt: now, reason: reason)
     }
 
     /// Whether it is remembered that a session ended.

@@ -7,7 +7,7 @@ extension Database {
     /// Rows older than this are cleared away. Whoever looks more seldom finds numbers missing and knows it.
     private static let lifetime = Duration.seconds(60)
 
-    func noteChange(_ id: SessionID, by process: Int64, now: Timestamp) throws {
+    func recordChange(_ id: SessionID, by process: Int64, now: Timestamp) throws {
         try run("INSERT INTO change (id, process, at) VALUES (?, ?, ?)", [id.rowID, process, now.milliseconds])
     }
 
@@ -27,10 +27,10 @@ extension Database {
 }
 
 /// Follows the changes of other processes, from the moment it is made.
-struct ChangeWatch {
+struct ChangeFeed {
     /// What was changed since the last look.
-    enum News: Equatable {
-        case these([SessionID])
+    enum ChangeSet: Equatable {
+        case changes([SessionID])
         case unknown
     }
 
@@ -48,33 +48,33 @@ struct ChangeWatch {
     }
 
     /// Whether anybody has written anything since the last time that this was asked: cheap, and asked first.
-    mutating func hasMoved(_ db: Database) throws -> Bool {
+    mutating func hasChanges(_ db: Database) throws -> Bool {
         let version = try db.row("PRAGMA data_version")?.integer(0)
         defer { dataVersion = version }
         return version == nil || version != dataVersion
     }
 
-    mutating func news(_ db: Database) throws -> News {
+    mutating func poll(_ db: Database) throws -> ChangeSet {
         let rows = try db.rows(
             "SELECT number, id, process FROM change WHERE number > ? ORDER BY number LIMIT \(Self.limit)", [latest])
         let expected = latest + 1
-        guard rows.count < Self.limit, rows.isEmpty || rows[0].integer(0) == expected else { return try giveUp(db) }
+        guard rows.count < Self.limit, rows.isEmpty || rows[0].integer(0) == expected else { return try abandon(db) }
         if rows.isEmpty {
             // All of them may have been cleared away; or the file is an older copy of itself.
-            return try db.latestChange() == latest ? .these([]) : giveUp(db)
+            return try db.latestChange() == latest ? .changes([]) : abandon(db)
         }
         var ids: [SessionID] = []
         for row in rows {
             guard let number = row.integer(0), let id = row.unsigned(1), let writer = row.integer(2) else {
-                return try giveUp(db)
+                return try abandon(db)
             }
             latest = number
             if writer != process { ids.append(SessionID(id)) }
         }
-        return .these(ids)
+        return .changes(ids)
     }
 
-    private mutating func giveUp(_ db: Database) throws -> News {
+    private mutating func abandon(_ db: Database) throws -> ChangeSet {
         latest = try db.latestChange()
         return .unknown
     }

@@ -4,7 +4,7 @@ import GRDB
 /// Rows that nobody needs any more.
 extension Database {
     /// What was cleared away.
-    struct Forgotten: Sendable {
+    struct ExpiryResult: Sendable {
         var idle = 0
         var absolute = 0
         /// Whether there may be more.
@@ -14,20 +14,20 @@ extension Database {
     /// Whether there is anything to clear away; asked first, because it takes no lock.
     func hasRowsToForget(now: Timestamp) throws -> Bool {
         let time = now.milliseconds
-        let answer = try row(
+        let response = try row(
             """
             SELECT EXISTS (SELECT 1 FROM session WHERE keep_until <= ?1)
                 OR EXISTS (SELECT 1 FROM ended WHERE keep_until <= ?1)
                 OR EXISTS (SELECT 1 FROM throttle WHERE keep_until <= ?1)
                 OR (SELECT at FROM change ORDER BY number LIMIT 1) <= ?2
             """, [time, Self.lastOutdatedChange(now: now).milliseconds])
-        return answer?.integer(0) == 1
+        return response?.integer(0) == 1
     }
 
     /// Clears away at most `limit` rows of each kind, all in the caller's transaction: of several processes, one counts
     /// each session.
-    func forget(now: Timestamp, idleTimeout: Duration, limit: Int) throws -> Forgotten {
-        var forgotten = Forgotten()
+    func deleteExpired(now: Timestamp, idleTimeout: Duration, limit: Int) throws -> ExpiryResult {
+        var forgotten = ExpiryResult()
         let rows = try rows(
             "SELECT id, expires_at, last_used_at FROM session WHERE keep_until <= ? ORDER BY keep_until LIMIT ?",
             [now.milliseconds, limit])

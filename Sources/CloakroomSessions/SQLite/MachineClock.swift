@@ -27,7 +27,7 @@ extension Database.SessionRow {
     ///   - now: The caller's time; only leases of an earlier release end by it.
     ///   - time: The time by which leases end.
     func isLeased(for duration: Duration = .seconds(3_600), now: Timestamp, _ time: Timestamp) -> Bool {
-        guard let leaseEnd else { return RenewalLease.isHeld(until: leasedUntil, for: duration, now: now) }
-        return RenewalLease.isHeld(until: leaseEnd, for: duration, now: time)
+        guard let leaseEnd else { return RefreshLease.isHeld(until: leasedUntil, for: duration, now: now) }
+        return RefreshLease.isHeld(until: leaseEnd, for: duration, now: time)
     }
 }

@@ -44,7 +44,9 @@ extension Database {
     }
 
     /// Carries out all of it or nothing, with the lock for writing taken first: what is read in it stays true until the end.
-    func atomically<Value>(_ durability: SQLiteDurability, _ body: (Database) throws -> Value) throws -> Value {
+    func inImmediateTransaction<Value>(_ durability: SQLiteDurability, _ body: (Database) throws -> Value) throws
+        -> Value
+    {
         try durability.apply(to: self)
         try beginTransaction(.immediate)
         do {

@@ -19,13 +19,13 @@ final class SQLiteConnector: Sendable {
     /// for long, each would wait for it anew.
     private static let patience = Duration.seconds(2)
     /// Operations under way; more are refused, so that a disk that hangs cannot fill the memory.
-    private static let mostAtOnce = 8_192
+    private static let maxConcurrentOperations = 8_192
 
     private let path: String
     private let log: SQLiteFailureLog
     private let opening = DispatchQueue(label: "cloakroom.sessions.opening")
     private let state = Mutex(State.closed(retryAt: nil))
-    private let underWay = Atomic<Int>(0)
+    private let inFlight = Atomic<Int>(0)
 
     init(path: String, log: SQLiteFailureLog) {
         self.path = path
@@ -73,7 +73,7 @@ final class SQLiteConnector: Sendable {
                 } fail: { failure in
                     switch failure {
                     case .error(let error): resume(.failed(SQLiteStoreError(error, path: path)))
-                    case .overdue: resume(.overdue)
+                    case .timedOut: resume(.timedOut)
                     }
                 })
         }
@@ -91,24 +91,24 @@ final class SQLiteConnector: Sendable {
     }
 
     /// Lets go of a file that is not where it was.
-    func checkPlace(of file: SQLiteFile) async {
-        let isInPlace = await withCheckedContinuation { continuation in
-            opening.async { continuation.resume(returning: file.isInPlace) }
+    func verifyFileIdentity(of file: SQLiteFile) async {
+        let isSameFile = await withCheckedContinuation { continuation in
+            opening.async { continuation.resume(returning: file.isSameFile) }
         }
-        if !isInPlace { note(SQLiteStoreError(.moved, path: path), in: .reading, of: file) }
+        if !isSameFile { note(SQLiteStoreError(.moved, path: path), in: .reading, of: file) }
     }
 
     private typealias Resume<Value: Sendable> = @Sendable (Outcome<Value>) -> Void
 
     private func perform<Value: Sendable>(
-        _ task: SQLiteFailureLog.Task, on given: SQLiteFile? = nil,
+        _ task: SQLiteFailureLog.Operation, on given: SQLiteFile? = nil,
         _ start: (SQLiteFile, _ latest: ContinuousClock.Instant, @escaping Resume<Value>) -> Void
     ) async throws(SessionStoreError) -> Value {
-        guard underWay.add(1, ordering: .relaxed).newValue <= Self.mostAtOnce else {
-            underWay.subtract(1, ordering: .relaxed)
+        guard inFlight.add(1, ordering: .relaxed).newValue <= Self.maxConcurrentOperations else {
+            inFlight.subtract(1, ordering: .relaxed)
             throw SessionStoreError(.unavailable)
         }
-        defer { underWay.subtract(1, ordering: .relaxed) }
+        defer { inFlight.subtract(1, ordering: .relaxed) }
         let file = if let given { given } else { try await file() }
         let latest = ContinuousClock.now + Self.patience
         // GRDB's own async methods end with the task that calls them: a client that goes away must not keep renewed tokens
@@ -122,7 +122,7 @@ final class SQLiteConnector: Sendable {
             return value
         case .failed(let error):
             note(error, in: task, of: file)
-        case .overdue:
+        case .timedOut:
             break
         }
         throw SessionStoreError(.unavailable)
@@ -131,12 +131,12 @@ final class SQLiteConnector: Sendable {
     private enum Outcome<Value: Sendable>: Sendable {
         case done(Value)
         case failed(SQLiteStoreError)
-        case overdue
+        case timedOut
 
         /// Does something unless it waited its turn for too long.
         init(_ path: String, _ latest: ContinuousClock.Instant, _ body: () throws -> Value) {
             guard ContinuousClock.now < latest else {
-                self = .overdue
+                self = .timedOut
                 return
             }
             do {
@@ -147,7 +147,7 @@ final class SQLiteConnector: Sendable {
         }
     }
 
-    private func note(_ error: SQLiteStoreError, in task: SQLiteFailureLog.Task, of file: SQLiteFile) {
+    private func note(_ error: SQLiteStoreError, in task: SQLiteFailureLog.Operation, of file: SQLiteFile) {
         log.failed(task, error)
         guard error.needsReopening else { return }
         state.withLock { state in
@@ -159,7 +159,7 @@ final class SQLiteConnector: Sendable {
 
     /// Two processes that make the file at the same time get in each other's way, in steps for which SQLite does not wait
     /// by itself.
-    private func openPatiently() throws(SQLiteStoreError) -> SQLiteFile {
+    private func openWithRetry() throws(SQLiteStoreError) -> SQLiteFile {
         let latest = ContinuousClock.now + Self.patience
         while true {
             do throws(SQLiteStoreError) {
@@ -179,7 +179,7 @@ final class SQLiteConnector: Sendable {
             if let retryAt, ContinuousClock.now < retryAt { return nil }
         }
         do throws(SQLiteStoreError) {
-            let file = try openPatiently()
+            let file = try openWithRetry()
             state.withLock { $0 = .open(file) }
             log.succeeded(.opening)
             return file

@@ -5,11 +5,11 @@ import Synchronization
 /// and goes, as reads of a damaged page do between those of sound ones, is told once a minute.
 final class SQLiteFailureLog: Sendable {
     /// What can fail, each with episodes of its own.
-    enum Task: Sendable, Hashable {
+    enum Operation: Sendable, Hashable {
         case opening, reading, writing
     }
 
-    private struct Episode {
+    private struct Outage {
         var error: SQLiteStoreError
         var loggedAt: ContinuousClock.Instant
         var isOver = false
@@ -19,24 +19,24 @@ final class SQLiteFailureLog: Sendable {
     private static let interval = Duration.seconds(60)
 
     private let logger: Logger
-    private let episodes = Mutex<[Task: Episode]>([:])
+    private let episodes = Mutex<[Operation: Outage]>([:])
 
     init(_ logger: Logger) {
         self.logger = logger
     }
 
-    func failed(_ task: Task, _ error: SQLiteStoreError) {
+    func failed(_ task: Operation, _ error: SQLiteStoreError) {
         let now = ContinuousClock.now
         let isNew = episodes.withLock { episodes in
             guard var last = episodes[task], last.error == error else {
-                episodes[task] = Episode(error: error, loggedAt: now)
+                episodes[task] = Outage(error: error, loggedAt: now)
                 return true
             }
             guard last.isOver else { return false }
-            let isDue = now - last.loggedAt >= Self.interval
-            last = Episode(error: error, loggedAt: isDue ? now : last.loggedAt, isLogged: isDue)
+            let shouldTrim = now - last.loggedAt >= Self.interval
+            last = Outage(error: error, loggedAt: shouldTrim ? now : last.loggedAt, isLogged: shouldTrim)
             episodes[task] = last
-            return isDue
+            return shouldTrim
         }
         guard isNew else { return }
         logger.error(
@@ -47,7 +47,7 @@ final class SQLiteFailureLog: Sendable {
             ])
     }
 
-    func succeeded(_ task: Task) {
+    func succeeded(_ task: Operation) {
         let wasLogged = episodes.withLock { episodes in
             guard let last = episodes[task], !last.isOver else { return false }
             episodes[task]?.isOver = true

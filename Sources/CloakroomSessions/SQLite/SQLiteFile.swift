@@ -28,7 +28,7 @@ final class SQLiteFile: Sendable {
             try Self.prepareFile(path)
             let configuration = Self.configuration
             let writing = try DatabaseQueue(path: path, configuration: configuration)
-            try writing.writeWithoutTransaction { try Self.claim($0, path: path) }
+            try writing.writeWithoutTransaction { try Self.claimDatabase($0, path: path) }
             // Ours for certain, so its rights may be changed. The two files beside it get those of this one when SQLite
             // makes them.
             try Self.restrict(path)
@@ -48,7 +48,7 @@ final class SQLiteFile: Sendable {
     }
 
     /// Whether the path still leads to the file that is open. Without a file under its name, what is written is lost.
-    var isInPlace: Bool { Self.identity(of: path) == identity }
+    var isSameFile: Bool { Self.identity(of: path) == identity }
 
     private static var configuration: Configuration {
         var configuration = Configuration()
@@ -75,28 +75,28 @@ final class SQLiteFile: Sendable {
 
     /// Makes the file where there is none, for its owner alone from the first moment on, whatever the umask is.
     private static func prepareFile(_ path: String) throws(SQLiteStoreError) {
-        guard !path.isEmpty else { throw SQLiteStoreError(.noPath, path: path) }
-        var isFolder: ObjCBool = false
-        let folder = path.contains("/") ? (path as NSString).deletingLastPathComponent : "."
-        guard FileManager.default.fileExists(atPath: folder.isEmpty ? "/" : folder, isDirectory: &isFolder),
-            isFolder.boolValue
-        else { throw SQLiteStoreError(.noFolder(folder), path: path) }
+        guard !path.isEmpty else { throw SQLiteStoreError(.pathMissing, path: path) }
+        var isDirectory: ObjCBool = false
+        let directory = path.contains("/") ? (path as NSString).deletingLastPathComponent : "."
+        guard FileManager.default.fileExists(atPath: directory.isEmpty ? "/" : directory, isDirectory: &isDirectory),
+            isDirectory.boolValue
+        else { throw SQLiteStoreError(.directoryMissing(directory), path: path) }
         // Only a new file is opened here: to close a descriptor of one that SQLite has open in this process would let go of
         // SQLite's locks on it (fcntl(2)).
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode_t(ownerOnly))
         if descriptor >= 0 {
             close(descriptor)
         } else if errno != EEXIST {
-            throw SQLiteStoreError(.noAccess(String(cString: strerror(errno))), path: path)
+            throw SQLiteStoreError(.accessDenied(String(cString: strerror(errno))), path: path)
         } else if access(path, R_OK | W_OK) != 0 {
-            throw SQLiteStoreError(.noAccess(String(cString: strerror(errno))), path: path)
+            throw SQLiteStoreError(.accessDenied(String(cString: strerror(errno))), path: path)
         }
         let type = try? FileManager.default.attributesOfItem(atPath: resolved(path))[.type] as? FileAttributeType
-        guard type == .typeRegular else { throw SQLiteStoreError(.noFile, path: path) }
+        guard type == .typeRegular else { throw SQLiteStoreError(.notAFile, path: path) }
     }
 
     /// Marks a new file as ours. Refuses one that belongs to something else or to a later release, untouched.
-    private static func claim(_ db: Database, path: String) throws {
+    private static func claimDatabase(_ db: Database, path: String) throws {
         try db.inTransaction(.immediate) {
             let mark = try Row.fetchOne(db, sql: "PRAGMA application_id")?.integer(0) ?? 0
             let tables = try Row.fetchOne(db, sql: "SELECT count(*) FROM sqlite_master")?.integer(0) ?? 0
@@ -104,8 +104,10 @@ final class SQLiteFile: Sendable {
                 try db.execute(sql: "PRAGMA application_id = \(SQLiteSchema.applicationID)")
                 return .commit
             }
-            guard mark == SQLiteSchema.applicationID else { throw SQLiteStoreError(.foreign, path: path) }
-            guard try !SQLiteSchema.migrator.hasBeenSuperseded(db) else { throw SQLiteStoreError(.newer, path: path) }
+            guard mark == SQLiteSchema.applicationID else { throw SQLiteStoreError(.foreignDatabase, path: path) }
+            guard try !SQLiteSchema.migrator.hasBeenSuperseded(db) else {
+                throw SQLiteStoreError(.newerVersion, path: path)
+            }
             return .commit
         }
     }
@@ -128,7 +130,7 @@ final class SQLiteFile: Sendable {
 
     private static func restrict(_ path: String) throws(SQLiteStoreError) {
         guard chmod(path, mode_t(ownerOnly)) == 0 || errno == ENOENT else {
-            throw SQLiteStoreError(.noAccess(String(cString: strerror(errno))), path: path)
+            throw SQLiteStoreError(.accessDenied(String(cString: strerror(errno))), path: path)
         }
     }
 

@@ -11,7 +11,7 @@ import Synchronization
 ///
 /// Each operation is one transaction that takes the lock for writing first. What a client is told of, a commit has waited
 /// for until it was on the disk; see ``SQLiteDurability``.
-final class SQLiteRecords: SessionRecordStore {
+final class SQLiteRecordStore: SessionRecordStore {
     /// Touches per transaction: others get their turn in between.
     private static let touchesAtOnce = 500
 
@@ -21,7 +21,7 @@ final class SQLiteRecords: SessionRecordStore {
     let now: @Sendable () -> Timestamp
     /// The time by which leases end, given the caller's.
     private let leaseTime: @Sendable (Timestamp) -> Timestamp
-    private let tally = Mutex<(count: Int, step: Int64)>((0, -1))
+    private let sessionCount = Mutex<(count: Int, step: Int64)>((0, -1))
 
     /// Makes a store; opens nothing yet.
     /// - Parameters:
@@ -39,11 +39,11 @@ final class SQLiteRecords: SessionRecordStore {
         self.leaseTime = leaseTime
     }
 
-    var count: Int { tally.withLock { $0.count } }
+    var count: Int { sessionCount.withLock { $0.count } }
 
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
         let (isNew, tally) = try await connector.write(.full) { db in
-            (try db.insert(record, keepUntil: keepUntil), try db.tally())
+            (try db.insert(record, keepUntil: keepUntil), try db.sessionCount())
         }
         noteTally(tally)
         return isNew
@@ -60,38 +60,41 @@ final class SQLiteRecords: SessionRecordStore {
     }
 
     func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError)
-        -> RecordChange
+        -> RecordUpdateResult
     {
         let (process, leaseTime) = (process, leaseTime)
         return try await connector.write(.full) { db in
-            guard case .row(let row) = try db.session(record.key.id), row.record.key == record.key else { return .gone }
+            guard case .row(let row) = try db.session(record.key.id), row.record.key == record.key else {
+                return .notFound
+            }
             let isFenced = if let fence { fence != row.fence } else { row.isLeased(now: now, leaseTime(now)) }
             if isFenced { return .fenced }
             guard row.record.version &+ 1 == record.version, try db.replace(row, with: record) else { return .changed }
-            try db.noteChange(record.key.id, by: process, now: now)
+            try db.recordChange(record.key.id, by: process, now: now)
             return .done
         }
     }
 
     func remove(
         _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
-    ) async throws(SessionStoreError) -> RecordRemoval {
+    ) async throws(SessionStoreError) -> RecordRemovalResult {
         let process = process
-        let (removal, tally) = try await connector.write(.full) { db -> (RecordRemoval, (count: Int, step: Int64)?) in
-            let removal: RecordRemoval
+        let (removal, tally) = try await connector.write(.full) {
+            db -> (RecordRemovalResult, (count: Int, step: Int64)?) in
+            let removal: RecordRemovalResult
             switch try db.session(id) {
             case .none:
-                return (.gone, nil)
+                return (.notFound, nil)
             case .unreadable:
                 guard condition == nil else { return (.changed, nil) }
-                removal = .gone
+                removal = .notFound
             case .row(let row):
                 if let condition, condition != (row.record.version, row.fence) { return (.changed, nil) }
                 removal = .removed(row.record)
             }
             try db.endSession(id, reason: reason, keepReasonUntil: now + Self.tombstoneLifetime)
-            try db.noteChange(id, by: process, now: now)
-            return (removal, try db.tally())
+            try db.recordChange(id, by: process, now: now)
+            return (removal, try db.sessionCount())
         }
         noteTally(tally)
         return removal
@@ -108,17 +111,16 @@ final class SQLiteRecords: SessionRecordStore {
         }
     }
 
-    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseAttempt
-    {
+    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
         let leaseTime = leaseTime
         return try await connector.write(.relaxed) { db in
-            guard case .row(let row) = try db.session(id) else { return .gone }
+            guard case .row(let row) = try db.session(id) else { return .notFound }
             // Asked here, with the lock for writing held: what was waited for it is no part of the lease.
             let time = leaseTime(now)
-            guard !row.isLeased(for: duration, now: now, time) else { return .taken }
+            guard !row.isLeased(for: duration, now: now, time) else { return .heldByOther }
             let fence = row.fence &+ 1
             try db.lease(id, fence: fence, until: time + duration, wallEnd: now + duration)
-            return .held(RenewalLease(fence: fence))
+            return .acquired(RefreshLease(fence: fence))
         }
     }
 
@@ -147,11 +149,11 @@ final class SQLiteRecords: SessionRecordStore {
     /// Keeps the later one of two counts.
     func noteTally(_ latest: (count: Int, step: Int64)?) {
         guard let latest else { return }
-        tally.withLock { if latest.step > $0.step { $0 = latest } }
+        sessionCount.withLock { if latest.step > $0.step { $0 = latest } }
     }
 
     /// Begins to count anew: the file may be another one.
     func forgetTally() {
-        tally.withLock { $0 = ($0.count, -1) }
+        sessionCount.withLock { $0 = ($0.count, -1) }
     }
 }

@@ -24,7 +24,7 @@ enum SQLiteSchema {
 
     /// Times are milliseconds since the epoch. Unsigned numbers are kept as the signed ones of the same bits.
     ///
-    /// `tally` counts the sessions by triggers, because SQLite would have to read a whole index to count them; its `step`
+    /// `sessionCount` counts the sessions by triggers, because SQLite would have to read a whole index to count them; its `step`
     /// tells which of two counts is the later one. `change` is how processes tell each other what they changed.
     private static let version1 = """
         CREATE TABLE session (

@@ -5,31 +5,31 @@ import GRDB
 /// Says nothing of what is in the file: SQLite's own messages may quote statements and values.
 struct SQLiteStoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// What is the matter.
-    enum Problem: Sendable, Hashable {
+    enum Kind: Sendable, Hashable {
         /// No file is named.
-        case noPath
+        case pathMissing
         /// The folder that it is to lie in is not there.
-        case noFolder(String)
+        case directoryMissing(String)
         /// There is a folder, a device or the like in its place.
-        case noFile
+        case notAFile
         /// It cannot be made, read or written; the reason in the system's words.
-        case noAccess(String)
+        case accessDenied(String)
         /// It holds something else than a SQLite database.
         case notADatabase
         /// It is the SQLite database of something else.
-        case foreign
+        case foreignDatabase
         /// A later release wrote it.
-        case newer
+        case newerVersion
         /// It was moved or replaced while it was in use.
         case moved
         /// SQLite says so: an extended result code, and the same with its constant text.
         case sqlite(code: Int, text: String)
     }
 
-    var problem: Problem
+    var problem: Kind
     var path: String
 
-    init(_ problem: Problem, path: String) {
+    init(_ problem: Kind, path: String) {
         self.problem = problem
         self.path = path
     }
@@ -52,20 +52,20 @@ struct SQLiteStoreError: Error, Sendable, Hashable, CustomStringConvertible {
 
     var description: String {
         switch problem {
-        case .noPath:
+        case .pathMissing:
             "no file is named for the sessions: set the path of the SQLite file"
-        case .noFolder(let folder):
-            "sessions cannot be kept in \(path): there is no folder \(folder); make it, or name another file"
-        case .noFile:
+        case .directoryMissing(let directory):
+            "sessions cannot be kept in \(path): there is no folder \(directory); make it, or name another file"
+        case .notAFile:
             "sessions cannot be kept in \(path): that is not a file; name one in this folder, or another place"
-        case .noAccess(let reason):
+        case .accessDenied(let reason):
             "sessions cannot be kept in \(path): \(reason); the file and its folder have to be writable for this user"
         case .notADatabase:
             "sessions cannot be kept in \(path): it is not a SQLite database, or it is damaged; name another file, or "
                 + "move this one away: a new one is made then, and everybody has to sign in again"
-        case .foreign:
+        case .foreignDatabase:
             "sessions cannot be kept in \(path): it is the database of something else; name another file"
-        case .newer:
+        case .newerVersion:
             "sessions cannot be kept in \(path): a later release of Cloakroom has written it; run that release, or name "
                 + "another file"
         case .moved:
@@ -94,7 +94,9 @@ extension SQLiteStoreError {
             case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_MISUSE, .SQLITE_PROTOCOL: true
             default: false
             }
-        case .noPath, .noFolder, .noFile, .noAccess, .notADatabase, .foreign, .newer, .moved: true
+        case .pathMissing, .directoryMissing, .notAFile, .accessDenied, .notADatabase, .foreignDatabase, .newerVersion,
+            .moved:
+            true
         }
     }
 }

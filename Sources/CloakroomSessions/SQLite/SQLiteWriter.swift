@@ -7,7 +7,7 @@ struct SQLiteWrite: Sendable {
     enum Failure: Sendable {
         case error(any Error)
         /// It waited its turn for too long and was not begun.
-        case overdue
+        case timedOut
     }
 
     var durability: SQLiteDurability
@@ -23,7 +23,7 @@ struct SQLiteWrite: Sendable {
 /// other. Whoever comes alone waits for nobody.
 final class SQLiteWriter: Sendable {
     /// Operations in one commit: other processes get the lock in between.
-    private static let mostTogether = 64
+    private static let maxBatchSize = 64
 
     let connection: DatabaseQueue
     private let queue = Mutex<(waiting: [SQLiteWrite], isScheduled: Bool)>(([], false))
@@ -44,7 +44,7 @@ final class SQLiteWriter: Sendable {
     private func schedule() {
         connection.asyncWriteWithoutTransaction { db in
             let (writes, isMore) = self.queue.withLock { queue in
-                let writes = Array(queue.waiting.prefix(Self.mostTogether))
+                let writes = Array(queue.waiting.prefix(Self.maxBatchSize))
                 queue.waiting.removeFirst(writes.count)
                 queue.isScheduled = !queue.waiting.isEmpty
                 return (writes, queue.isScheduled)
@@ -57,29 +57,29 @@ final class SQLiteWriter: Sendable {
     private func commit(_ all: [SQLiteWrite], on db: Database) {
         let now = ContinuousClock.now
         let writes = all.filter { $0.latest > now }
-        for write in all where write.latest <= now { write.fail(.overdue) }
+        for write in all where write.latest <= now { write.fail(.timedOut) }
         guard !writes.isEmpty else { return }
         var done: [@Sendable () -> Void] = []
         var failed: [(SQLiteWrite, any Error)] = []
         do {
             let durability: SQLiteDurability = writes.contains { $0.durability == .full } ? .full : .relaxed
-            try db.atomically(durability) { db in
+            try db.inImmediateTransaction(durability) { db in
                 for write in writes {
                     do {
-                        done.append(writes.count == 1 ? try write.work(db) : try db.undoable(write.work))
+                        done.append(writes.count == 1 ? try write.work(db) : try db.withSavepoint(write.work))
                     } catch {
-                        guard db.isInsideTransaction, writes.count > 1 else { throw Undone(cause: error) }
+                        guard db.isInsideTransaction, writes.count > 1 else { throw RolledBack(cause: error) }
                         failed.append((write, error))
                     }
                 }
             }
-        } catch is Undone where writes.count > 1 {
+        } catch is RolledBack where writes.count > 1 {
             // SQLite has undone everything for the failure of one, a full disk for example: each is tried by itself.
             for write in writes { commit([write], on: db) }
             return
         } catch {
             // The commit itself: what of it is on the disk is not known, so nothing is tried again.
-            let cause = (error as? Undone)?.cause ?? error
+            let cause = (error as? RolledBack)?.cause ?? error
             for write in writes { write.fail(.error(cause)) }
             return
         }
@@ -87,14 +87,14 @@ final class SQLiteWriter: Sendable {
         for (write, error) in failed { write.fail(.error(error)) }
     }
 
-    private struct Undone: Error {
+    private struct RolledBack: Error {
         var cause: any Error
     }
 }
 
 extension Database {
     /// Does something within a transaction that can be undone without the rest of it.
-    fileprivate func undoable<Value>(_ body: (Database) throws -> Value) throws -> Value {
+    fileprivate func withSavepoint<Value>(_ body: (Database) throws -> Value) throws -> Value {
         try execute(sql: "SAVEPOINT one")
         do {
             let value = try body(self)

@@ -125,7 +125,7 @@ extension Database {
     }
 
     /// The number of sessions, and a number that tells which of two answers is the later one.
-    func tally() throws -> (count: Int, step: Int64)? {
+    func sessionCount() throws -> (count: Int, step: Int64)? {
         guard let row = try row("SELECT count, step FROM tally"), let count = row.integer(0), let step = row.integer(1)
         else { return nil }
         return (Int(count), step)

@@ -5,14 +5,14 @@ import Crypto
 ///
 /// What is written uses the newest; what is read may have been written under any. No key serves two purposes: each is
 /// derived (HKDF with SHA-256, RFC 5869) under a name of its own.
-public struct GatewaySecrets: Sendable, CustomStringConvertible, CustomReflectable {
+public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectable {
     /// Tells which secret a record was sealed under, and nothing else about it.
     struct ID: Sendable, Hashable {
         static let byteCount = 4
         let bytes: [UInt8]
     }
 
-    private struct Derived: Sendable {
+    private struct DerivedKeys: Sendable {
         let id: ID
         let secret: Secret
         let clientKey: SymmetricKey
@@ -24,10 +24,10 @@ public struct GatewaySecrets: Sendable, CustomStringConvertible, CustomReflectab
         }
     }
 
-    private let newest: Derived
-    private let all: [Derived]
+    private let newest: DerivedKeys
+    private let all: [DerivedKeys]
     /// Names accounts where sessions leave the process.
-    public let accountHashes: AccountHashes
+    public let accountHashes: AccountHasher
 
     /// Takes the secrets, the newest first.
     /// - Returns: `nil` if there is none.
@@ -38,9 +38,9 @@ public struct GatewaySecrets: Sendable, CustomStringConvertible, CustomReflectab
 
     /// Takes the secret to seal under, and those that may still be sealed under, the newest first.
     public init(_ newest: Secret, older: [Secret] = []) {
-        self.newest = Derived(newest)
-        all = [self.newest] + older.map(Derived.init)
-        accountHashes = AccountHashes(Self.accountKey(newest), older: older.map(Self.accountKey))
+        self.newest = DerivedKeys(newest)
+        all = [self.newest] + older.map(DerivedKeys.init)
+        accountHashes = AccountHasher(Self.accountKey(newest), older: older.map(Self.accountKey))
     }
 
     /// The secret that is sealed under from now on.
@@ -57,7 +57,7 @@ public struct GatewaySecrets: Sendable, CustomStringConvertible, CustomReflectab
 
     /// The keys for what any gateway with the secret opens. Each record has one of its own: under one for all, nonces that
     /// are drawn would meet in the long run (NIST SP 800-38D §8.3).
-    func clientKeys(_ id: ID, of key: SessionKey, format: SessionFormat) -> [SymmetricKey] {
+    func clientInfoKeys(_ id: ID, of key: SessionKey, format: SessionFormat) -> [SymmetricKey] {
         all.filter { $0.id == id }.map { Self.clientKey($0.clientKey, of: key, format) }
     }
 

@@ -1,17 +1,17 @@
 import CloakroomCore
 
-/// One part of a ``LocalSessionTable``: sessions in a ring of slots. Where there is no room, the hand goes round, and the
+/// One part of a ``SessionCache``: sessions in a ring of slots. Where there is no room, the hand goes round, and the
 /// first session makes way that was not asked for since the hand last passed it ("second chance").
-struct LocalSessions {
+struct SessionCacheShard {
     private struct Slot {
         var session: Session?
         var wasUsed: Bool
     }
 
-    private struct Read {
+    private struct ReadState {
         let number: UInt64
         let key: SessionKey
-        var flight: LocalSessionTable.Flight?
+        var pendingRead: SessionCache.PendingRead?
     }
 
     /// Uses of sessions that are not at hand are noted for this many at most: whoever makes up tickets must not fill
@@ -23,7 +23,7 @@ struct LocalSessions {
     private var slots: [Slot] = []
     private var free: [Int] = []
     private var hand = 0
-    private var reads: [UInt64: Read] = [:]
+    private var reads: [UInt64: ReadState] = [:]
     private var readCount: UInt64 = 0
     private var uses: [UInt64: Timestamp] = [:]
 
@@ -39,30 +39,30 @@ struct LocalSessions {
         return session
     }
 
-    mutating func noteUse(of id: UInt64, at now: Timestamp) {
+    mutating func recordUse(of id: UInt64, at now: Timestamp) {
         guard uses[id] != nil || uses.count < Self.mostUses else { return }
         uses[id] = max(uses[id] ?? now, now)
     }
 
-    mutating func takeUse(of id: UInt64) -> Timestamp? {
+    mutating func consumeUse(of id: UInt64) -> Timestamp? {
         // Looked for with every session that is loaded, and mostly there is nothing.
         uses.isEmpty ? nil : uses.removeValue(forKey: id)
     }
 
-    func flight(of key: SessionKey) -> LocalSessionTable.Flight? {
+    func pendingRead(of key: SessionKey) -> SessionCache.PendingRead? {
         guard let read = reads[key.word0], read.key == key else { return nil }
-        return read.flight
+        return read.pendingRead
     }
 
     mutating func register(_ key: SessionKey) -> UInt64 {
         readCount += 1
-        reads[key.word0] = Read(number: readCount, key: key)
+        reads[key.word0] = ReadState(number: readCount, key: key)
         return readCount
     }
 
-    mutating func join(_ flight: LocalSessionTable.Flight, to id: UInt64, _ number: UInt64) {
+    mutating func join(_ flight: SessionCache.PendingRead, to id: UInt64, _ number: UInt64) {
         guard reads[id]?.number == number else { return }
-        reads[id]?.flight = flight
+        reads[id]?.pendingRead = flight
     }
 
     mutating func finish(_ id: UInt64, _ number: UInt64, with session: Session?) {
@@ -71,7 +71,7 @@ struct LocalSessions {
         if let session { insert(session) }
     }
 
-    mutating func forget(_ id: UInt64) {
+    mutating func remove(_ id: UInt64) {
         reads[id] = nil
         guard let place = places.removeValue(forKey: id) else { return }
         slots[place] = Slot(session: nil, wasUsed: false)

@@ -5,7 +5,7 @@ import Synchronization
 /// each request: a replica seals one session anew at most once in ``period``.
 ///
 /// Bounded: where more sessions than `capacity` would be sealed anew within a period, the others wait for the next one.
-final class ResealLedger: Sendable {
+final class ResealTracker: Sendable {
     /// A session is not sealed anew again before this is over, and may be after twice as long.
     static let period = Duration.seconds(600)
 
@@ -13,7 +13,7 @@ final class ResealLedger: Sendable {
         /// Those of the period under way, and of the one before.
         var current: Set<UInt64> = []
         var previous: Set<UInt64> = []
-        var begunAt = Timestamp(milliseconds: .min)
+        var startedAt = Timestamp(milliseconds: .min)
     }
 
     private let capacity: Int
@@ -27,11 +27,11 @@ final class ResealLedger: Sendable {
     func admit(_ id: SessionID, now: Timestamp) -> Bool {
         state.withLock { state in
             // A clock that went back begins a period too: otherwise nothing would be admitted until it is there again.
-            if now < state.begunAt || now >= state.begunAt + Self.period {
-                let isLongAgo = now < state.begunAt || now >= state.begunAt + Self.period + Self.period
+            if now < state.startedAt || now >= state.startedAt + Self.period {
+                let isLongAgo = now < state.startedAt || now >= state.startedAt + Self.period + Self.period
                 state.previous = isLongAgo ? [] : state.current
                 state.current = []
-                state.begunAt = now
+                state.startedAt = now
             }
             guard !state.previous.contains(id.value), state.current.count < capacity else { return false }
             return state.current.insert(id.value).inserted

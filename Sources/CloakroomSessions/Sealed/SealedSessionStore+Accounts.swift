@@ -2,7 +2,7 @@ import CloakroomCore
 
 extension SealedSessionStore {
     func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
-        let hashes = sealing.secrets.accountHashes.all(account)
+        let hashes = sealing.secrets.accountHashes.candidateHashes(account)
         // Whoever has typed this name, but has another account, is found by it for an operator only.
         let live = try await records(of: account, now: now).filter {
             hashes.contains($0.account) && expiry(of: $0, now: now) == nil
@@ -10,7 +10,7 @@ extension SealedSessionStore {
         return live.map { record in
             SessionSummary(
                 id: record.key.id, createdAt: record.createdAt, lastUsedAt: lastUse(of: record, now: now),
-                expiresAt: record.expiresAt, client: sealing.openClient(of: record) ?? SessionClient())
+                expiresAt: record.expiresAt, client: sealing.openClient(of: record) ?? SessionClientInfo())
         }.sorted { $0.createdAt > $1.createdAt }
     }
 
@@ -19,7 +19,7 @@ extension SealedSessionStore {
         _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> EndedSession? {
         guard case .record(let record) = try await records.read(id, now: now) else { return nil }
-        if let account, !sealing.secrets.accountHashes.all(account).contains(record.account) { return nil }
+        if let account, !sealing.secrets.accountHashes.candidateHashes(account).contains(record.account) { return nil }
         guard try await end(record, reason: reason, now: now) else { return nil }
         return EndedSession(id: id, opened: nil)
     }
@@ -52,7 +52,7 @@ extension SealedSessionStore {
         var found: [SessionRecord] = []
         // The oldest secret first: a record that is sealed anew meanwhile moves towards the newest, so it is met at
         // least once.
-        for hash in sealing.secrets.accountHashes.all(account).reversed() {
+        for hash in sealing.secrets.accountHashes.candidateHashes(account).reversed() {
             for record in try await records.records(of: hash, now: now) {
                 found.removeAll { $0.key == record.key }
                 found.append(record)

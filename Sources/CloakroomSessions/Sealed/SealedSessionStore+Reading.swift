@@ -6,10 +6,10 @@ extension SealedSessionStore {
         let key = SessionKey(ticket)
         // Somebody may have loaded it since it was looked for.
         if let session = table.session(key), timeouts.expiry(of: session, now: now) == nil {
-            if let use = table.takeUse(of: key.id) { touch(session, at: use) }
-            return .live(session)
+            if let use = table.consumeUse(of: key.id) { touch(session, at: use) }
+            return .active(session)
         }
-        let flight = table.flight(of: key) { read in
+        let flight = table.pendingRead(of: key) { read in
             Task { await self.read(ticket, key, read, now: now) }
         }
         return try await flight.value.get()
@@ -22,23 +22,23 @@ extension SealedSessionStore {
     }
 
     private func read(
-        _ ticket: SessionTicket, _ key: SessionKey, _ read: LocalSessionTable.Ticket, now: Timestamp
+        _ ticket: SessionTicket, _ key: SessionKey, _ read: SessionCache.ReadRegistration, now: Timestamp
     ) async -> Result<SessionLookup, SessionStoreError> {
         do throws(SessionStoreError) {
-            let judged = try await judge(ticket, key, now: now)
-            let use = table.takeUse(of: key.id)
-            if let use, case .live(let session) = judged.lookup { touch(session, at: use) }
+            let judged = try await evaluate(ticket, key, now: now)
+            let use = table.consumeUse(of: key.id)
+            if let use, case .active(let session) = judged.lookup { touch(session, at: use) }
             table.finish(read, with: judged.kept)
             return .success(judged.lookup)
         } catch {
-            _ = table.takeUse(of: key.id)
+            _ = table.consumeUse(of: key.id)
             table.finish(read, with: nil)
             return .failure(error)
         }
     }
 
     /// What a record says.
-    struct Judged {
+    struct RecordEvaluation {
         var lookup: SessionLookup
         /// The session, where the store will tell of changes to it.
         var kept: Session?
@@ -47,72 +47,74 @@ extension SealedSessionStore {
     }
 
     /// Reads a record, opens it, and judges whether the session may still be used; one that is over is taken out.
-    func judge(
+    func evaluate(
         _ ticket: SessionTicket, _ key: SessionKey, now: Timestamp
-    ) async throws(SessionStoreError) -> Judged {
+    ) async throws(SessionStoreError) -> RecordEvaluation {
         switch try await records.read(key.id, now: now) {
         case .none:
-            return Judged(lookup: .none(.noSession))
+            return RecordEvaluation(lookup: .missing(.noSession))
         case .ended(let reason):
-            return Judged(lookup: .none(reason.unauthorizedReason))
+            return RecordEvaluation(lookup: .missing(reason.unauthorizedReason))
         case .unreadable:
-            await forgetUnreadable(key.id, now: now)
-            return Judged(lookup: .none(.noSession))
+            await deleteUnreadable(key.id, now: now)
+            return RecordEvaluation(lookup: .missing(.noSession))
         case .record(var record):
             // Somebody else's, whose name begins alike.
-            guard record.key == key else { return Judged(lookup: .none(.noSession)) }
+            guard record.key == key else { return RecordEvaluation(lookup: .missing(.noSession)) }
             if let expiry = expiry(of: record, now: now) {
                 // Refused in any case; if the store cannot be reached, it is taken out later.
                 _ = try? await remove(key.id, reason: expiry.endReason, now: now)
-                return Judged(lookup: .none(expiry.endReason.unauthorizedReason))
+                return RecordEvaluation(lookup: .missing(expiry.endReason.unauthorizedReason))
             }
             record.lastUsedAt = lastUse(of: record, now: now)
             return await open(record, ticket: ticket, now: now)
         }
     }
 
-    private func open(_ record: SessionRecord, ticket: SessionTicket, now: Timestamp) async -> Judged {
+    private func open(_ record: SessionRecord, ticket: SessionTicket, now: Timestamp) async -> RecordEvaluation {
         switch sealing.open(record, ticket: ticket) {
         case .unreadable:
-            await forgetUnreadable(record.key.id, now: now)
-            return Judged(lookup: .none(.noSession))
+            await deleteUnreadable(record.key.id, now: now)
+            return RecordEvaluation(lookup: .missing(.noSession))
         case .foreign:
             // Another gateway may know the secret: while secrets are changed one gateway after the other, no session
             // must go because the wrong one was asked. So the record stays.
             if unreadable.isNew(record.key.id, now: now) { events.onUnreadable(record.key.id) }
-            return Judged(lookup: .none(.noSession), isForeign: true)
+            return RecordEvaluation(lookup: .missing(.noSession), isForeign: true)
         case .opened(let session, isCurrent: true):
-            return Judged(lookup: .live(session), kept: session)
+            return RecordEvaluation(lookup: .active(session), kept: session)
         case .opened(let session, isCurrent: false):
-            guard resealed.admit(session.id, now: now) else { return Judged(lookup: .live(session), kept: session) }
+            guard resealed.admit(session.id, now: now) else {
+                return RecordEvaluation(lookup: .active(session), kept: session)
+            }
             return await seal(session, ticket: ticket, now: now)
         }
     }
 
     /// Seals a session anew that is sealed under an older secret. Failing is no harm: a later read tries again, and a
     /// renewal seals anew in any case.
-    private func seal(_ session: Session, ticket: SessionTicket, now: Timestamp) async -> Judged {
-        let next = session.renewed(with: SessionRenewal())
+    private func seal(_ session: Session, ticket: SessionTicket, now: Timestamp) async -> RecordEvaluation {
+        let next = session.refreshed(with: SessionUpdate())
         guard let record = try? sealing.seal(next, ticket: ticket) else {
-            return Judged(lookup: .live(session), kept: session)
+            return RecordEvaluation(lookup: .active(session), kept: session)
         }
         // Who only reads must not stand in the way of who renews: without a fence it gives way to any lease.
         let change = try? await records.replace(record, fence: nil, now: now)
         switch change {
         case .done?:
-            table.changed(session.id)
-            return Judged(lookup: .live(next))
+            table.recordChanged(session.id)
+            return RecordEvaluation(lookup: .active(next))
         case .fenced?:
-            return Judged(lookup: .live(session), kept: session)
-        case .changed?, .gone?, nil:
+            return RecordEvaluation(lookup: .active(session), kept: session)
+        case .changed?, .notFound?, nil:
             // What was read is stale, or may be; the next look reads again.
-            table.changed(session.id)
-            return Judged(lookup: .live(session))
+            table.recordChanged(session.id)
+            return RecordEvaluation(lookup: .active(session))
         }
     }
 
     /// What cannot be read is taken out; nothing else happens.
-    private func forgetUnreadable(_ id: SessionID, now: Timestamp) async {
+    private func deleteUnreadable(_ id: SessionID, now: Timestamp) async {
         if unreadable.isNew(id, now: now) { events.onUnreadable(id) }
         _ = try? await remove(id, reason: .unreadable, now: now)
     }
@@ -127,7 +129,7 @@ extension SealedSessionStore {
     func lastUse(of record: SessionRecord, now: Timestamp) -> Timestamp {
         var latest = record.lastUsedAt
         if let unwritten = touches.lastUse(of: record.key.id) { latest = max(latest, unwritten) }
-        if let resident = table.resident(record.key) { latest = max(latest, resident.lastUsedAt) }
+        if let resident = table.cachedSession(record.key) { latest = max(latest, resident.lastUsedAt) }
         return min(latest, now)
     }
 }

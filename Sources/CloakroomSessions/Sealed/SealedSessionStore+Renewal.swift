@@ -3,43 +3,43 @@ import CloakroomCore
 extension SealedSessionStore {
     func lease(
         _ key: SessionKey, for duration: Duration, now: Timestamp
-    ) async throws(SessionStoreError) -> LeaseAttempt {
+    ) async throws(SessionStoreError) -> LeaseResult {
         try await records.lease(key.id, for: duration, now: now)
     }
 
     func save(
-        _ renewal: SessionRenewal, ticket: SessionTicket, over session: Session, under lease: RenewalLease,
+        _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
         now: Timestamp
-    ) async throws(SessionStoreError) -> SaveAttempt {
+    ) async throws(SessionStoreError) -> SaveResult {
         // Whatever comes of it, and also when that is not known, what is at hand is not to be relied on.
-        defer { table.changed(session.id) }
-        let renewed = session.renewed(with: renewal, expiresAt: timeouts.end(of: session, renewedWith: renewal))
-        let record = try sealing.seal(renewed, ticket: ticket)
-        return switch try await records.replace(record, fence: lease.fence, now: now) {
-        case .done: .saved(renewed)
-        case .changed: .changed
-        case .fenced: .fenced
-        case .gone: .gone
+        defer { table.recordChanged(session.id) }
+        let refreshed = session.refreshed(with: refresh, expiresAt: timeouts.end(of: session, refreshedWith: refresh))
+        let record = try sealing.seal(refreshed, ticket: ticket)
+        return switch try await records.replace(record, fence: lease.fencingToken, now: now) {
+        case .done: .saved(refreshed)
+        case .changed: .versionConflict
+        case .fenced: .staleLease
+        case .notFound: .notFound
         }
     }
 
     func reject(
-        _ session: Session, under lease: RenewalLease, now: Timestamp
-    ) async throws(SessionStoreError) -> RejectAttempt {
-        defer { table.changed(session.id) }
+        _ session: Session, under lease: RefreshLease, now: Timestamp
+    ) async throws(SessionStoreError) -> RejectResult {
+        defer { table.recordChanged(session.id) }
         let removal = try await records.remove(
-            session.id, reason: .refreshRejected, condition: (session.version, lease.fence), now: now)
+            session.id, reason: .refreshRejected, condition: (session.version, lease.fencingToken), now: now)
         switch removal {
         case .removed:
             events.onEnded(.refreshRejected)
             return .ended
-        case .changed: return .changed
-        case .gone: return .gone
+        case .changed: return .versionConflict
+        case .notFound: return .notFound
         }
     }
 
-    func release(_ lease: RenewalLease, of key: SessionKey) async {
+    func release(_ lease: RefreshLease, of key: SessionKey) async {
         // A lease that cannot be given back runs out.
-        try? await records.release(key.id, fence: lease.fence)
+        try? await records.release(key.id, fence: lease.fencingToken)
     }
 }

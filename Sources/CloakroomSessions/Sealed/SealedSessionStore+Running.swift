@@ -46,17 +46,17 @@ extension SealedSessionStore {
     }
 }
 
-extension SealedSessionStore: RecordChanges {
-    func linkChanged(isUp: Bool) {
-        recovery.linkChanged(isUp: isUp)
-        table.linkChanged(isUp: isUp)
+extension SealedSessionStore: RecordChangeDelegate {
+    func connectionChanged(isUp: Bool) {
+        recovery.connectionChanged(isUp: isUp)
+        table.connectionChanged(isUp: isUp)
     }
 
-    var mayBeginRenewals: Bool { recovery.isOver }
+    var allowsNewRefreshes: Bool { recovery.isOver }
 
-    func changed(_ id: SessionID) { table.changed(id) }
+    func recordChanged(_ id: SessionID) { table.recordChanged(id) }
 
-    func allChanged() { table.allChanged() }
+    func allRecordsChanged() { table.allRecordsChanged() }
 
     func expired(idle: Int, absolute: Int) {
         for _ in 0..<idle { events.onEnded(.expiredIdle) }

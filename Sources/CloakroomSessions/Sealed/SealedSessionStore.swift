@@ -7,48 +7,49 @@ import CloakroomCore
 /// of changes.
 final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     let records: Records
-    let sealing: SessionSealing
-    let table: LocalSessionTable
-    let touches: TouchLedger
+    let sealing: SessionSealer
+    let table: SessionCache
+    let touches: PendingTouches
     let timeouts: SessionTimeouts
-    let events: SessionEvents
-    let recovery = StoreRecovery()
+    let events: SessionStoreCallbacks
+    let recovery = PostOutageGracePeriod()
     private let maxSessions: Int
     /// Names of records that could not be read and stay where they are, so that each is told of once.
-    let unreadable = UnreadableRecords()
-    let resealed: ResealLedger
+    let unreadable = ReportedRecordSet()
+    let resealed: ResealTracker
     let uncertain = UncertainInserts()
 
     /// - Parameters:
     ///   - secrets: Those that the store's records are sealed under, the newest first.
     ///   - unsourced: The source of sessions in records of format 1, which name none.
     init(
-        _ records: Records, plan: SessionPlan, secrets: GatewaySecrets, unsourced: SessionSource = .unknown,
-        events: SessionEvents = SessionEvents()
+        _ records: Records, configuration: SessionConfiguration, secrets: SealingKeyring,
+        unsourced: SessionSource = .unknown,
+        events: SessionStoreCallbacks = SessionStoreCallbacks()
     ) {
         self.records = records
-        sealing = SessionSealing(secrets: secrets, unsourced: unsourced)
-        resealed = ResealLedger(capacity: plan.localSessions)
-        table = LocalSessionTable(capacity: plan.localSessions)
-        touches = TouchLedger(capacity: plan.localSessions)
-        timeouts = SessionTimeouts(plan)
+        sealing = SessionSealer(secrets: secrets, unsourced: unsourced)
+        resealed = ResealTracker(capacity: configuration.localSessions)
+        table = SessionCache(capacity: configuration.localSessions)
+        touches = PendingTouches(capacity: configuration.localSessions)
+        timeouts = SessionTimeouts(configuration)
         self.events = events
-        maxSessions = plan.maxSessions
+        maxSessions = configuration.maxSessions
     }
 
     var count: Int { records.count }
 
     /// Whether the link to the store stands, as the store told last.
-    var isAvailable: Bool { table.isTrusted }
+    var isAvailable: Bool { table.isCoherent }
 
-    func find(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
+    func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
         var key: SessionKey?
-        return find(ticket, key: &key, now: now, slides: slides)
+        return lookup(ticket, key: &key, now: now, slides: slides)
     }
 
     /// Looks at hand only. A session that looks unused for too long may have been used elsewhere, so only the store can
     /// tell; one that has reached its end is over everywhere.
-    func find(_ ticket: SessionTicket, key known: inout SessionKey?, now: Timestamp, slides: Bool) -> SessionLookup {
+    func lookup(_ ticket: SessionTicket, key known: inout SessionKey?, now: Timestamp, slides: Bool) -> SessionLookup {
         let key = known ?? SessionKey(ticket)
         known = key
         if let session = table.session(key) {
@@ -56,16 +57,16 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
             switch timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: lastUsedAt, now: now) {
             case nil:
                 if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now) { touch(session, at: now) }
-                return .live(session)
+                return .active(session)
             case .absolute? where now >= session.expiresAt:
                 // The record is taken out, and its end told, by whoever loads it or clears it away.
-                return .none(.expiredAbsolute)
+                return .missing(.expiredAbsolute)
             case .idle?, .absolute?:
                 break
             }
         }
-        if slides { table.noteUse(of: key.id, at: now) }
-        return .unknown
+        if slides { table.recordUse(of: key.id, at: now) }
+        return .notCached
     }
 
     /// Notes a use, to be written by ``run()``.
@@ -105,11 +106,11 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         _ ticket: SessionTicket, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> Session? {
         let key = SessionKey(ticket)
-        defer { table.changed(key.id) }
-        let judged = try await judge(ticket, key, now: now)
+        defer { table.recordChanged(key.id) }
+        let judged = try await evaluate(ticket, key, now: now)
         // Whoever has the ticket may end the session, even here where nobody can open it.
         if judged.isForeign { _ = try await remove(key.id, reason: reason, now: now) }
-        guard case .live(let session) = judged.lookup,
+        guard case .active(let session) = judged.lookup,
             let removed = try await remove(key.id, reason: reason, now: now)
         else { return nil }
         // Whatever was renewed in between is what has to be made void upstream.
@@ -123,7 +124,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         _ id: SessionID, reason: SessionEndReason, now: Timestamp
     ) async throws(SessionStoreError) -> SessionRecord? {
         // Also when it is not known whether it was done.
-        defer { table.changed(id) }
+        defer { table.recordChanged(id) }
         guard case .removed(let record) = try await records.remove(id, reason: reason, condition: nil, now: now) else {
             return nil
         }

@@ -1,7 +1,7 @@
 public import CloakroomCore
 
 /// Who is told what becomes of sessions. Called on whatever thread found out; must not wait.
-public struct SessionEvents: Sendable {
+public struct SessionStoreCallbacks: Sendable {
     /// Called once for each new session that was made here.
     public var onCreated: @Sendable () -> Void
     /// Called once for each session that ended here.

@@ -10,16 +10,16 @@ enum SessionFormat: UInt8, Sendable {
     static let written = SessionFormat.two
 }
 
-/// What only the ticket opens, as bytes: see ``SessionSealing`` for the layout.
+/// What only the ticket opens, as bytes: see ``SessionSealer`` for the layout.
 struct SessionParts {
     var user: UserProfile
-    var tokens: SessionTokens
+    var tokens: TokenSet
     /// `nil` in format 1.
     var source: SessionSource?
     /// Whether a later release has written something here that this one does not understand.
     var isOfLaterRelease = false
 
-    init(user: UserProfile, tokens: SessionTokens, source: SessionSource?) {
+    init(user: UserProfile, tokens: TokenSet, source: SessionSource?) {
         self.user = user
         self.tokens = tokens
         self.source = source
@@ -30,8 +30,8 @@ struct SessionParts {
         var writer = LengthPrefixedWriter()
         writer.append(tokens.authorization.bytes)
         writer.append(tokens.refreshToken.map { [1] + $0.bytes } ?? [])
-        if let end = tokens.accessExpiresAt { writer.append(end) } else { writer.append([]) }
-        writer.append(tokens.obtainedAt)
+        if let end = tokens.accessTokenExpiresAt { writer.append(end) } else { writer.append([]) }
+        writer.append(tokens.issuedAt)
         writer.append(user.json)
         writer.append(user.account.canonicalBytes)
         writer.append(user.name == user.account ? [] : user.name.canonicalBytes)
@@ -47,9 +47,9 @@ struct SessionParts {
             let accessEnd = Self.time(reader.field()), let obtainedAt = reader.time(), let json = reader.field(),
             let account = reader.field()
         else { return nil }
-        tokens = SessionTokens(
+        tokens = TokenSet(
             authorization: Secret(bytes: Array(authorization)), refreshToken: refreshToken.map(Secret.init(bytes:)),
-            accessExpiresAt: accessEnd, obtainedAt: obtainedAt)
+            accessTokenExpiresAt: accessEnd, obtainedAt: obtainedAt)
         user = UserProfile(json: Array(json), account: AccountName(canonicalBytes: Array(account)))
         if format != .one {
             guard let name = reader.field(), let source = reader.word(), let later = reader.field() else { return nil }

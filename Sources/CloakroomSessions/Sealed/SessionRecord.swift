@@ -52,7 +52,7 @@ protocol SessionRecordStore: ThrottleStore {
     /// Keeps a new record.
     /// - Returns: `false` if there is one of the same name already.
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool
-    /// Reads what is kept under a name. From then on ``RecordChanges`` tells of changes to it.
+    /// Reads what is kept under a name. From then on ``RecordChangeDelegate`` tells of changes to it.
     func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup
     /// Keeps a changed record, ``SessionRecord/lastUsedAt`` excepted: the later one stays.
     /// - Parameters:
@@ -60,18 +60,18 @@ protocol SessionRecordStore: ThrottleStore {
     ///   - fence: The number of the lease under which it is saved, which has to be the latest; `nil` saves without one,
     ///     and then nobody may hold a lease.
     func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError)
-        -> RecordChange
+        -> RecordUpdateResult
     /// Takes a record out, and remembers the reason for a while.
     /// - Parameter condition: The version and the latest fence that it has to have; `nil` takes it out in any case.
     /// - Returns: The record, if there was one.
     func remove(
         _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
-    ) async throws(SessionStoreError) -> RecordRemoval
+    ) async throws(SessionStoreError) -> RecordRemovalResult
     /// Notes uses. A record that is gone stays gone; an earlier time than the one that is there changes nothing. Other
     /// replicas need not be told.
     func touch(_ touches: [RecordTouch]) async throws(SessionStoreError)
     /// Takes the lease on a record; the fence counts them, from 1.
-    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseAttempt
+    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult
     /// Gives a lease back if it is still the latest.
     func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError)
     /// All records whose account or name has this hash, in any order, expired ones that were not forgotten yet included.
@@ -79,9 +79,9 @@ protocol SessionRecordStore: ThrottleStore {
     /// How many records there are, as far as is known.
     var count: Int { get }
     /// Stays connected, tells of changes, clears away what has expired (calling
-    /// ``RecordChanges/expired(_:)``); until its task is cancelled.
+    /// ``RecordChangeDelegate/expired(_:)``); until its task is cancelled.
     /// - Parameter idleTimeout: A record expires that long after its last use, if that is before its end.
-    func run(_ changes: any RecordChanges, idleTimeout: Duration) async
+    func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async
 }
 
 extension SessionRecordStore {
@@ -90,21 +90,21 @@ extension SessionRecordStore {
 }
 
 /// What came of changing a record.
-enum RecordChange: Sendable, Equatable {
+enum RecordUpdateResult: Sendable, Equatable {
     case done
     /// It has another version than the one that is to be replaced.
     case changed
     /// There is a later lease; or, for who has none, any lease at all.
     case fenced
-    case gone
+    case notFound
 }
 
 /// What came of taking a record out.
-enum RecordRemoval: Sendable, Equatable {
+enum RecordRemovalResult: Sendable, Equatable {
     case removed(SessionRecord)
     /// The condition does not hold.
     case changed
-    case gone
+    case notFound
 }
 
 /// A use of a session.
@@ -116,14 +116,14 @@ struct RecordTouch: Sendable, Equatable {
 }
 
 /// Is told what others do to records that were read here. Called from any thread; never waits.
-protocol RecordChanges: Sendable {
+protocol RecordChangeDelegate: Sendable {
     /// The link over which changes are told stands, or does not. While it does not, nothing that was read earlier may be
     /// trusted; when it stands again, all of it is stale.
-    func linkChanged(isUp: Bool)
+    func connectionChanged(isUp: Bool)
     /// A record was changed or ended by somebody else.
-    func changed(_ id: SessionID)
+    func recordChanged(_ id: SessionID)
     /// Which ones is not known.
-    func allChanged()
+    func allRecordsChanged()
     /// Records were cleared away because they had expired; told for counting.
     func expired(idle: Int, absolute: Int)
 }

@@ -16,13 +16,13 @@ import Crypto
 /// identity. A record that has something in it is opened by that release only. What a record's client part holds: the
 /// family of the user agent, one byte; the peer's address. Times are milliseconds since the epoch in network order.
 /// Another layout is another format: a release reads the formats of the one before it.
-struct SessionSealing: Sendable {
-    let secrets: GatewaySecrets
+struct SessionSealer: Sendable {
+    let secrets: SealingKeyring
     /// The source of sessions in records of format 1, which name none.
     var unsourced = SessionSource.unknown
 
     /// What came of opening a record.
-    enum Opening {
+    enum OpenResult {
         /// `isCurrent`: whether it is sealed under the newest secret.
         case opened(Session, isCurrent: Bool)
         /// It is sealed under a secret that is not known here, or in a format of a later release: others can open it.
@@ -46,7 +46,7 @@ struct SessionSealing: Sendable {
     }
 
     /// Opens a record.
-    func open(_ record: SessionRecord, ticket: SessionTicket) -> Opening {
+    func open(_ record: SessionRecord, ticket: SessionTicket) -> OpenResult {
         if let format = record.contents.first, SessionFormat(rawValue: format) == nil { return .foreign }
         guard let part = SealedPart(record.contents) else { return .unreadable }
         guard secrets.contains(part.secret) else { return .foreign }
@@ -63,37 +63,37 @@ struct SessionSealing: Sendable {
     }
 
     /// Opens where a session was signed in from, which takes no ticket.
-    func openClient(of record: SessionRecord) -> SessionClient? {
+    func openClient(of record: SessionRecord) -> SessionClientInfo? {
         guard let part = SealedPart(record.client),
             let bytes = Self.open(
-                part, secrets.clientKeys(part.secret, of: record.key, format: part.format),
+                part, secrets.clientInfoKeys(part.secret, of: record.key, format: part.format),
                 Self.clientBinding(record, part.format))
         else { return nil }
         return Self.client(of: bytes)
     }
 }
 
-extension SessionSealing {
+extension SessionSealer {
     /// A sealed part, taken apart but not opened.
     private struct SealedPart {
         static let nonceCount = 12
         static let tagCount = 16
 
         let format: SessionFormat
-        let secret: GatewaySecrets.ID
+        let secret: SealingKeyring.ID
         let nonce: ArraySlice<UInt8>
         let ciphertext: ArraySlice<UInt8>
         let tag: ArraySlice<UInt8>
 
         init?(_ bytes: [UInt8]) {
-            let nonceStart = 1 + GatewaySecrets.ID.byteCount
+            let nonceStart = 1 + SealingKeyring.ID.byteCount
             let start = nonceStart + Self.nonceCount
             guard bytes.count >= start + Self.tagCount, let format = SessionFormat(rawValue: bytes[0]) else {
                 return nil
             }
             self.format = format
             let end = bytes.count - Self.tagCount
-            secret = GatewaySecrets.ID(bytes: Array(bytes[1..<nonceStart]))
+            secret = SealingKeyring.ID(bytes: Array(bytes[1..<nonceStart]))
             nonce = bytes[nonceStart..<start]
             ciphertext = bytes[start..<end]
             tag = bytes[end...]
@@ -147,24 +147,24 @@ extension SessionSealing {
     }
 }
 
-extension SessionSealing {
+extension SessionSealer {
     private static func contents(of session: Session) -> [UInt8] {
         SessionParts(user: session.user, tokens: session.tokens, source: session.source).bytes
     }
 
-    private static func bytes(of client: SessionClient) -> [UInt8] {
+    private static func bytes(of client: SessionClientInfo) -> [UInt8] {
         var writer = LengthPrefixedWriter()
         writer.append([client.userAgent.rawValue])
         writer.append(Array(client.peer.utf8.prefix(255)))
         return writer.bytes
     }
 
-    private static func client(of bytes: [UInt8]) -> SessionClient? {
+    private static func client(of bytes: [UInt8]) -> SessionClientInfo? {
         var reader = LengthPrefixedReader(bytes[...])
         guard let family = reader.field(), family.count == 1, let peer = reader.field(), reader.isAtEnd else {
             return nil
         }
-        return SessionClient(
+        return SessionClientInfo(
             peer: String(decoding: peer, as: UTF8.self),
             userAgent: family.first.flatMap(UserAgentFamily.init(rawValue:)) ?? .other)
     }

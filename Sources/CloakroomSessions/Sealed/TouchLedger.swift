@@ -3,7 +3,7 @@ import Synchronization
 
 /// Uses of sessions that are not written yet: one a session, the latest. Bounded; a use that finds no room is lost, and
 /// the next one a minute later is noted again.
-final class TouchLedger: Sendable {
+final class PendingTouches: Sendable {
     private let capacity: Int
     private let touches = Mutex<[UInt64: RecordTouch]>([:])
 

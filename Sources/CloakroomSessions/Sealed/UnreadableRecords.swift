@@ -3,7 +3,7 @@ import Synchronization
 
 /// Which records could not be read, so that the audit log has a line for each and not one for each request. Bounded: what
 /// has made way is told of again.
-final class UnreadableRecords: Sendable {
+final class ReportedRecordSet: Sendable {
     private let known = Mutex(Tombstones(capacity: 4_096))
 
     /// Whether a record was not told of in the last minutes.

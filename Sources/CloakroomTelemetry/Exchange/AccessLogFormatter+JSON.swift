@@ -21,7 +21,7 @@ extension AccessLogFormatter {
 
     /// `","scheme":"…","protocol":"…"` and, with TLS, `,"tls":"…"`, without the last quotation mark.
     static func jsonFragment(
-        scheme: ExchangeScheme, version: ExchangeProtocolVersion, tls: ExchangeTLSVersion?
+        scheme: URIScheme, version: HTTPProtocolVersion, tls: ExchangeTLSVersion?
     ) -> [UInt8] {
         var fragment = LineBuffer()
         fragment.append("\",\"scheme\":\"")

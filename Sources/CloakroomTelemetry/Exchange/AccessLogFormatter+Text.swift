@@ -25,7 +25,7 @@ extension AccessLogFormatter {
 
     /// ` scheme=… protocol=…` and, with TLS, ` tls=…`.
     static func textFragment(
-        scheme: ExchangeScheme, version: ExchangeProtocolVersion, tls: ExchangeTLSVersion?
+        scheme: URIScheme, version: HTTPProtocolVersion, tls: ExchangeTLSVersion?
     ) -> [UInt8] {
         var fragment = LineBuffer()
         fragment.append(" scheme=")

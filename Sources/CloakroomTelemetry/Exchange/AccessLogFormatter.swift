@@ -4,7 +4,7 @@ struct AccessLogFormatter {
     /// Longer methods are cut here, in bytes.
     static let methodLimit = 32
 
-    private var timestamp = TimestampRenderer()
+    private var timestamp = RFC3339Renderer()
     private let format: TelemetrySettings.LogFormat
     /// What stands about each route; the last one is that of requests that no route matched.
     private let routes: [[UInt8]]
@@ -32,7 +32,7 @@ struct AccessLogFormatter {
     mutating func append(
         _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, to line: inout LineBuffer
     ) {
-        let path = path.extracting(first: ExchangeRecord.toldLength(ofPath: path))
+        let path = path.extracting(first: ExchangeRecord.loggablePathLength(ofPath: path))
         let method = method.extracting(first: Self.methodLimit)
         switch format {
         case .json:
@@ -61,18 +61,18 @@ struct AccessLogFormatter {
     }
 
     private static func transportIndex(
-        _ scheme: ExchangeScheme, _ version: ExchangeProtocolVersion, _ tls: ExchangeTLSVersion?
+        _ scheme: URIScheme, _ version: HTTPProtocolVersion, _ tls: ExchangeTLSVersion?
     ) -> Int {
-        (Int(scheme.rawValue) * ExchangeProtocolVersion.allCases.count + Int(version.rawValue))
+        (Int(scheme.rawValue) * HTTPProtocolVersion.allCases.count + Int(version.rawValue))
             * (ExchangeTLSVersion.allCases.count + 1) + (tls.map { Int($0.rawValue) + 1 } ?? 0)
     }
 
     /// In the order of ``transportIndex(_:_:_:)``.
     private static func transports(
-        _ fragment: (ExchangeScheme, ExchangeProtocolVersion, ExchangeTLSVersion?) -> [UInt8]
+        _ fragment: (URIScheme, HTTPProtocolVersion, ExchangeTLSVersion?) -> [UInt8]
     ) -> [[UInt8]] {
-        ExchangeScheme.allCases.flatMap { scheme in
-            ExchangeProtocolVersion.allCases.flatMap { version in
+        URIScheme.allCases.flatMap { scheme in
+            HTTPProtocolVersion.allCases.flatMap { version in
                 ([nil] + ExchangeTLSVersion.allCases.map(Optional.some)).map { fragment(scheme, version, $0) }
             }
         }

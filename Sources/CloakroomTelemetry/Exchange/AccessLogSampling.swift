@@ -19,7 +19,7 @@ struct AccessLogSampling {
     /// Whether an exchange is written. Failures always are, and so is what was refused as forged or not allowed: those
     /// are the ones that somebody will look for. Requests that lack a session are not among them: they are what a flood
     /// of requests mostly consists of, and expired sessions bring them along every day.
-    func admits(_ record: borrowing ExchangeRecord) -> Bool {
+    func shouldLog(_ record: borrowing ExchangeRecord) -> Bool {
         guard thresholds.indices.contains(record.routeIndex) else { return true }
         return record.requestID.low & 0xffff_ffff < thresholds[record.routeIndex] || record.errorType != nil
             || record.status >= 500 || record.decision == .csrfRejected || record.decision == .forbidden

@@ -1,11 +1,11 @@
 /// A request method as telemetry tells them apart. Anything a client makes up is `_OTHER`, so that it cannot make series.
-public enum ExchangeMethod: UInt8, Sendable, CaseIterable {
+public enum RequestMethod: UInt8, Sendable, CaseIterable {
     /// The methods of RFC 9110 and RFC 5789, and everything else.
     case get, head, post, put, delete, connect, options, trace, patch, other
 
     /// Which method these bytes of a request line are; methods are case-sensitive (RFC 9110, section 9.1).
     public init(_ bytes: Span<UInt8>) {
-        let candidate: ExchangeMethod =
+        let candidate: RequestMethod =
             switch bytes.count > 1 ? bytes[0] : 0 {
             case UInt8(ascii: "G"): .get
             case UInt8(ascii: "H"): .head
@@ -50,7 +50,7 @@ public enum ExchangeMethod: UInt8, Sendable, CaseIterable {
 }
 
 /// How the request reached the gateway: the label `url_scheme`.
-public enum ExchangeScheme: UInt8, Sendable, CaseIterable {
+public enum URIScheme: UInt8, Sendable, CaseIterable {
     /// In clear, or over TLS.
     case http, https
 
@@ -64,7 +64,7 @@ public enum ExchangeScheme: UInt8, Sendable, CaseIterable {
 }
 
 /// The label `network_protocol_version`.
-public enum ExchangeProtocolVersion: UInt8, Sendable, CaseIterable {
+public enum HTTPProtocolVersion: UInt8, Sendable, CaseIterable {
     /// HTTP/1.0, HTTP/1.1 and HTTP/2.
     case http1_0, http1_1, http2
 
@@ -99,9 +99,9 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     /// Refused: no session, not allowed, or a forged cross-site request.
     case unauthenticated, forbidden, csrfRejected
     /// One of the gateway's own endpoints.
-    case own
+    case local
     /// It never came to a decision: no route, or a bad request.
-    case none
+    case undecided
 
     /// The label `decision`.
     public var label: StaticString {
@@ -111,8 +111,8 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
         case .unauthenticated: "unauthenticated"
         case .forbidden: "forbidden"
         case .csrfRejected: "csrf_rejected"
-        case .own: "own"
-        case .none: "none"
+        case .local: "own"
+        case .undecided: "none"
         }
     }
 
@@ -120,13 +120,13 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     var isAuthDecision: Bool {
         switch self {
         case .forwarded, .public, .unauthenticated, .forbidden, .csrfRejected: true
-        case .own, .none: false
+        case .local, .undecided: false
         }
     }
 }
 
 /// Why an exchange failed: the label `error_type`. A closed list, so that no error text becomes a label.
-public enum ExchangeError: UInt8, Sendable, CaseIterable {
+public enum ExchangeErrorType: UInt8, Sendable, CaseIterable {
     /// The client's side.
     case clientClosed, requestTimeout, invalidRequest, bodyTooLarge
     /// The upstream's side.

@@ -4,17 +4,17 @@ public struct ExchangeRecord: Sendable {
     /// Index into the route names given to ``LoopTelemetry``; -1 when no route matched.
     public var routeIndex: Int = -1
     /// The request's method.
-    public var method: ExchangeMethod = .other
+    public var method: RequestMethod = .other
     /// The status that the client was sent; 0 when the connection was lost before there was one.
     public var status: UInt16 = 0
     /// In clear or over TLS.
-    public var scheme: ExchangeScheme = .http
+    public var scheme: URIScheme = .http
     /// The client's protocol version.
-    public var protocolVersion: ExchangeProtocolVersion = .http1_1
+    public var protocolVersion: HTTPProtocolVersion = .http1_1
     /// Why it failed; `nil` when it did not, or when the upstream's own status says it all.
-    public var errorType: ExchangeError?
+    public var errorType: ExchangeErrorType?
     /// What was decided about it.
-    public var decision: ExchangeDecision = .none
+    public var decision: ExchangeDecision = .undecided
     /// When the request's first byte was there: nanoseconds since 1970-01-01T00:00:00Z.
     public var startWallNanoseconds: Int64 = 0
     /// From the request's first byte to the answer's last, in nanoseconds, by a monotonic clock.
@@ -34,9 +34,9 @@ public struct ExchangeRecord: Sendable {
     /// The session's name, ``SessionID/value``: it opens nothing.
     public var sessionHash: UInt64?
     /// The trace that the exchange belongs to.
-    public var traceID: Identifier128?
+    public var traceID: ID128?
     /// The id that the client is told in errors.
-    public var requestID: Identifier128 = Identifier128(high: 0, low: 0)
+    public var requestID: ID128 = ID128(high: 0, low: 0)
     /// The client's address without its port, rendered once per connection.
     public var peerAddress: String = ""
     /// `nil` without TLS.
@@ -50,7 +50,7 @@ public struct ExchangeRecord: Sendable {
 
     /// How much of a target may be told: up to its query or fragment, which may hold secrets, and up to 1 KiB. Nothing of
     /// what does not begin like a path: before a host there may be a password (RFC 3986 §3.2.1).
-    public static func toldLength(ofPath path: Span<UInt8>) -> Int {
+    public static func loggablePathLength(ofPath path: Span<UInt8>) -> Int {
         guard path.count > 0, path[0] == UInt8(ascii: "/") || path[0] == UInt8(ascii: "*") else { return 0 }
         var end = 0
         let limit = min(path.count, pathLimit)

@@ -1,5 +1,5 @@
 /// A 128-bit identifier, written as 32 lower-case hexadecimal digits: a request id or a trace id.
-public struct Identifier128: Sendable, Hashable {
+public struct ID128: Sendable, Hashable {
     /// The first sixteen digits.
     public var high: UInt64
     /// The last sixteen digits.
@@ -15,7 +15,7 @@ public struct Identifier128: Sendable, Hashable {
     public var isZero: Bool { high == 0 && low == 0 }
 }
 
-extension Identifier128: CustomStringConvertible {
+extension ID128: CustomStringConvertible {
     /// The 32 digits.
     public var description: String {
         var line = LineBuffer(reserving: 32)

@@ -45,9 +45,9 @@ public final class LoopTelemetry {
         formatter = AccessLogFormatter(routes: routes, upstreams: upstreams, format: format)
     }
 
-    /// A request head has arrived. ``exchangeFinished(_:method:path:)`` must follow exactly once, with the same scheme and
+    /// A request head has arrived. ``requestCompleted(_:method:path:)`` must follow exactly once, with the same scheme and
     /// method in its record.
-    public func exchangeStarted(scheme: ExchangeScheme, method: ExchangeMethod) {
+    public func requestStarted(scheme: URIScheme, method: RequestMethod) {
         if isMetricsEnabled { activeRequests(method, scheme).add(1) }
     }
 
@@ -57,13 +57,13 @@ public final class LoopTelemetry {
     ///   - record: what is known about it.
     ///   - method: the method's bytes as received; read for methods that are not standard ones.
     ///   - path: the request target's bytes; logged up to the query and up to 1 KiB.
-    public func exchangeFinished(_ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>) {
+    public func requestCompleted(_ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>) {
         if isMetricsEnabled {
             activeRequests(record.method, record.scheme).add(-1)
             recordDurations(record)
             if record.decision.isAuthDecision { authDecisions(record).increment() }
         }
-        guard writer != nil, sampling.admits(record) else { return }
+        guard writer != nil, sampling.shouldLog(record) else { return }
         formatter.append(record, method: method, path: path, to: &buffer)
         bufferedLines += 1
         if buffer.count >= Self.bufferSize { flush() }
@@ -80,7 +80,7 @@ public final class LoopTelemetry {
     private func recordDurations(_ record: borrowing ExchangeRecord) {
         serverDuration(record).record(nanoseconds: record.durationNanoseconds)
         guard let upstreamNanoseconds = record.upstreamDurationNanoseconds else { return }
-        overhead(record).record(nanoseconds: record.overheadNanoseconds)
+        overheadDuration(record).record(nanoseconds: record.overheadNanoseconds)
         if upstreams.indices.contains(record.upstreamIndex) {
             clientDuration(record).record(nanoseconds: upstreamNanoseconds)
         }
@@ -89,7 +89,7 @@ public final class LoopTelemetry {
 
 /// Each of these finds its handle by small integers; only the first time does it render labels and ask the registry.
 extension LoopTelemetry {
-    private func activeRequests(_ method: ExchangeMethod, _ scheme: ExchangeScheme) -> GaugeHandle {
+    private func activeRequests(_ method: RequestMethod, _ scheme: URIScheme) -> GaugeHandle {
         let key = UInt64(method.rawValue) << 8 | UInt64(scheme.rawValue)
         if let handle = activeRequests[key] { return handle }
         let handle = metrics.activeRequests(method: method, scheme: scheme)
@@ -114,10 +114,10 @@ extension LoopTelemetry {
         return handle
     }
 
-    private func overhead(_ record: borrowing ExchangeRecord) -> HistogramHandle {
+    private func overheadDuration(_ record: borrowing ExchangeRecord) -> HistogramHandle {
         let key = UInt64(truncatingIfNeeded: record.routeIndex + 1)
         if let handle = overheads[key] { return handle }
-        let handle = metrics.overhead(route: routeName(record.routeIndex))
+        let handle = metrics.overheadDuration(route: routeName(record.routeIndex))
         overheads.insert(handle, for: key)
         return handle
     }

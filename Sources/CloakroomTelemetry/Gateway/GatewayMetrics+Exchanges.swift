@@ -1,6 +1,6 @@
 /// The families of finished exchanges. ``LoopTelemetry`` asks for each handle once and caches it.
 extension GatewayMetrics {
-    func activeRequests(method: ExchangeMethod, scheme: ExchangeScheme) -> GaugeHandle {
+    func activeRequests(method: RequestMethod, scheme: URIScheme) -> GaugeHandle {
         registry.gauge(
             "http_server_active_requests", help: "Exchanges in progress.",
             labels: [("http_request_method", method.label.description), ("url_scheme", scheme.label.description)])
@@ -35,7 +35,7 @@ extension GatewayMetrics {
             ])
     }
 
-    func overhead(route: String) -> HistogramHandle {
+    func overheadDuration(route: String) -> HistogramHandle {
         registry.histogram(
             "cloakroom_overhead_seconds", help: "What the gateway added to a forwarded exchange: total minus upstream.",
             labels: [("route", route)])
@@ -53,7 +53,7 @@ extension GatewayMetrics {
     }
 
     /// The gateway's own reason, else the status where that says failure, as the conventions have it.
-    private static func errorLabel(_ error: ExchangeError?, status: UInt16) -> String {
+    private static func errorLabel(_ error: ExchangeErrorType?, status: UInt16) -> String {
         if let error { return error.label.description }
         return (500...599).contains(status) ? String(status) : ""
     }

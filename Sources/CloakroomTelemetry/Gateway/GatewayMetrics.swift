@@ -22,8 +22,8 @@ public struct GatewayMetrics: Sendable {
     private let signIns: [AccountEvent.SignInOutcome: CounterHandle]
     private let signInDurations: [AccountEvent.SignInOutcome: HistogramHandle]
     private let signOuts: [SignOutKind: CounterHandle]
-    private let renewals: [AccountEvent.RenewalResult: CounterHandle]
-    private let renewalDurations: [AccountEvent.RenewalResult: HistogramHandle]
+    private let refreshes: [AccountEvent.RefreshResult: CounterHandle]
+    private let refreshDurations: [AccountEvent.RefreshResult: HistogramHandle]
     private let config: ConfigMetrics
 
     /// Registers the families.
@@ -53,10 +53,10 @@ public struct GatewayMetrics: Sendable {
         signOuts = Self.handles("kind") {
             registry.counter("cloakroom_sign_outs_total", help: "Requests to sign out, by kind.", labels: $0)
         }
-        renewals = Self.handles("outcome") {
+        refreshes = Self.handles("outcome") {
             registry.counter("cloakroom_token_refreshes_total", help: "Renewals of tokens, by outcome.", labels: $0)
         }
-        renewalDurations = Self.handles("outcome") {
+        refreshDurations = Self.handles("outcome") {
             registry.histogram(
                 "cloakroom_token_refresh_duration_seconds", help: "Time that a renewal of tokens took, by outcome.",
                 labels: $0)
@@ -85,9 +85,9 @@ extension GatewayMetrics {
     }
 
     /// A renewal of tokens has ended.
-    public func recordRenewal(_ result: AccountEvent.RenewalResult, durationNanoseconds: UInt64) {
-        renewals[result]?.increment()
-        renewalDurations[result]?.record(nanoseconds: durationNanoseconds)
+    public func recordRefresh(_ result: AccountEvent.RefreshResult, durationNanoseconds: UInt64) {
+        refreshes[result]?.increment()
+        refreshDurations[result]?.record(nanoseconds: durationNanoseconds)
     }
 
     /// A session was made. ``sessionsActive`` is the store's to set.

@@ -34,7 +34,7 @@ public struct UpstreamCircuitMetrics: Sendable {
 
     /// Takes the target's series off the exposition, once it is no longer configured: otherwise one that was open would
     /// be reported as unhealthy for ever. Only for a target that no table in force names.
-    public func withdraw() {
+    public func unregister() {
         registry.remove(healthy)
         for handle in states.values { registry.remove(handle) }
     }

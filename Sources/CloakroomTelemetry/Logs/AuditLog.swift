@@ -6,16 +6,16 @@ public import Logging
 /// no way in.
 public struct AuditLog: Sendable {
     /// The most sessions that one line names; the line says how many there are.
-    static let namedSessions = 32
+    static let maxListedSessions = 32
     /// The most problems that one line tells, and the most characters of each.
-    static let namedProblems = 20
+    static let maxListedProblems = 20
     static let problemLimit = 500
 
     private let logger: Logger
-    private let failures = ThinnedLines(interval: .seconds(10))
+    private let failures = LogRateLimiter(interval: .seconds(10))
     /// One for each call: clients can make sign-ins fail, and must not hide by it that tokens cannot be renewed.
     private let misconfigurations = Dictionary(
-        uniqueKeysWithValues: TokenClientError.Call.allCases.map { ($0, ThinnedLines(interval: .seconds(10))) })
+        uniqueKeysWithValues: TokenClientError.Operation.allCases.map { ($0, LogRateLimiter(interval: .seconds(10))) })
 
     /// - Parameter logger: its handler decides where the lines go. They are written at level `notice`, failures that pass
     ///   at `warning`, a configuration that cannot be put to use at `error`.
@@ -24,14 +24,14 @@ public struct AuditLog: Sendable {
     }
 
     /// Somebody tried to sign in. `user` is `nil` when the request named nobody.
-    public func signIn(_ outcome: AccountEvent.SignInOutcome, user: UInt64?, origin: RequestOrigin) {
+    public func signIn(_ outcome: AccountEvent.SignInOutcome, user: UInt64?, origin: AuditContext) {
         var values: Logger.Metadata = ["event": "sign_in", "outcome": "\(outcome.rawValue)"]
         if let user { values["user"] = "\(Self.hex(user))" }
         write("sign-in attempted", values, origin)
     }
 
     /// Somebody signed out.
-    public func signOut(_ session: SessionID, origin: RequestOrigin) {
+    public func signOut(_ session: SessionID, origin: AuditContext) {
         let kind = SignOutKind.user.rawValue
         write("signed out", ["event": "sign_out", "kind": "\(kind)", "session": "\(session)"], origin)
     }
@@ -39,7 +39,7 @@ public struct AuditLog: Sendable {
     /// Somebody ended other sessions of theirs.
     /// - Parameter session: From which one.
     public func signOutOthers(
-        _ sessions: [SessionID], by session: SessionID, tokens: AccountEvent.EndedTokens, origin: RequestOrigin
+        _ sessions: [SessionID], by session: SessionID, tokens: AccountEvent.EndedTokens, origin: AuditContext
     ) {
         var values = Self.list(sessions, tokens)
         values["event"] = "sign_out_others"
@@ -49,7 +49,7 @@ public struct AuditLog: Sendable {
     }
 
     /// An operator ended sessions.
-    public func revoked(_ sessions: [SessionID], tokens: AccountEvent.EndedTokens, origin: RequestOrigin) {
+    public func revoked(_ sessions: [SessionID], tokens: AccountEvent.EndedTokens, origin: AuditContext) {
         var values = Self.list(sessions, tokens)
         values["event"] = "sessions_revoked"
         values["kind"] = "\(SignOutKind.admin.rawValue)"
@@ -57,20 +57,20 @@ public struct AuditLog: Sendable {
     }
 
     /// An account had more sessions than it may have: its oldest ended at a sign-in.
-    public func evicted(_ sessions: [SessionID], tokens: AccountEvent.EndedTokens, origin: RequestOrigin) {
+    public func evicted(_ sessions: [SessionID], tokens: AccountEvent.EndedTokens, origin: AuditContext) {
         var values = Self.list(sessions, tokens)
         values["event"] = "sessions_evicted"
         write("oldest sessions ended", values, origin)
     }
 
     /// The upstream could not be told that a session's tokens are void: they live on there until they end.
-    public func revokeFailed(_ session: SessionID, origin: RequestOrigin) {
+    public func revokeFailed(_ session: SessionID, origin: AuditContext) {
         write(
             "tokens could not be revoked upstream", ["event": "revoke_failed", "session": "\(session)"], origin)
     }
 
     /// The upstream refused for good to renew a session's tokens: the session is over.
-    public func refreshRejected(_ session: SessionID, origin: RequestOrigin) {
+    public func refreshRejected(_ session: SessionID, origin: AuditContext) {
         write("tokens could not be renewed", ["event": "refresh_rejected", "session": "\(session)"], origin)
     }
 
@@ -78,9 +78,9 @@ public struct AuditLog: Sendable {
     /// all sessions, so there is one line in ten seconds at most, with the number of those that were left out.
     /// - Parameter now: What the wall clock says.
     public func refreshFailed(
-        _ result: AccountEvent.RenewalResult, _ session: SessionID, origin: RequestOrigin, now: Timestamp
+        _ result: AccountEvent.RefreshResult, _ session: SessionID, origin: AuditContext, now: Timestamp
     ) {
-        guard let unlogged = failures.admit(at: now) else { return }
+        guard let unlogged = failures.allow(at: now) else { return }
         write(
             "tokens cannot be renewed at the moment",
             [
@@ -93,9 +93,9 @@ public struct AuditLog: Sendable {
     /// everybody, so there is at most one line in 10 s and call, with the number of those left out.
     /// - Parameter now: What the wall clock says.
     public func identityMisconfigured(
-        _ reason: IdentityMisconfiguration, call: TokenClientError.Call, origin: RequestOrigin, now: Timestamp
+        _ reason: IdentityMisconfiguration, call: TokenClientError.Operation, origin: AuditContext, now: Timestamp
     ) {
-        guard let unlogged = misconfigurations[call]?.admit(at: now) else { return }
+        guard let unlogged = misconfigurations[call]?.allow(at: now) else { return }
         write(
             "identity call refused by the upstream",
             [
@@ -122,7 +122,7 @@ public struct AuditLog: Sendable {
     /// - Parameters:
     ///   - hash: The beginning of the SHA-256 of the file that is in effect now.
     ///   - problems: What is wrong with it; empty if it is in effect now. The line holds the first
-    ///     ``namedProblems``, and says how many there are.
+    ///     ``maxListedProblems``, and says how many there are.
     public func configReloaded(hash: String, problems: [String] = []) {
         var values: Logger.Metadata = [
             "event": "config_reload", "outcome": problems.isEmpty ? "success" : "failure", "config": "\(hash)",
@@ -130,12 +130,12 @@ public struct AuditLog: Sendable {
         guard !problems.isEmpty else { return logger.notice("configuration reloaded", metadata: values) }
         values["count"] = "\(problems.count)"
         values["problems"] = .array(
-            problems.prefix(Self.namedProblems).map { .string(String($0.prefix(Self.problemLimit))) })
+            problems.prefix(Self.maxListedProblems).map { .string(String($0.prefix(Self.problemLimit))) })
         logger.error("configuration not reloaded, the old one stays in effect", metadata: values)
     }
 
     private func write(
-        _ message: Logger.Message, _ values: Logger.Metadata, _ origin: RequestOrigin, level: Logger.Level = .notice
+        _ message: Logger.Message, _ values: Logger.Metadata, _ origin: AuditContext, level: Logger.Level = .notice
     ) {
         var metadata = values
         // What begins in the gateway itself comes from nobody.
@@ -148,7 +148,7 @@ public struct AuditLog: Sendable {
         [
             "tokens": "\(tokens.rawValue)",
             "count": "\(sessions.count)",
-            "sessions": .array(sessions.prefix(namedSessions).map { .string("\($0)") }),
+            "sessions": .array(sessions.prefix(maxListedSessions).map { .string("\($0)") }),
         ]
     }
 

@@ -15,7 +15,7 @@ struct DroppedEventsNotice: Sendable {
     private static let message = "log lines were dropped: the log is not read fast enough"
 
     func render(_ events: Int) -> [UInt8] {
-        var timestamp = TimestampRenderer()
+        var timestamp = RFC3339Renderer()
         var line = LineBuffer(reserving: 192)
         switch format {
         case .json:

@@ -16,7 +16,7 @@ public struct JSONLogHandler: LogHandler {
         set { ownLevel = newValue }
     }
 
-    private let sharedLevel: SharedLogLevel
+    private let sharedLevel: DynamicLogLevel
     private var ownLevel: Logger.Level?
     private let label: String
     private let writer: LogWriter
@@ -25,7 +25,7 @@ public struct JSONLogHandler: LogHandler {
     /// Makes a handler for the logger named `label`.
     /// - Parameter logLevel: From which level on lines are written, as long as this logger has none of its own.
     public init(
-        label: String, writer: LogWriter, logLevel: SharedLogLevel,
+        label: String, writer: LogWriter, logLevel: DynamicLogLevel,
         metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
     ) {
         self.label = label
@@ -41,7 +41,7 @@ public struct JSONLogHandler: LogHandler {
         metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
     ) {
         self.init(
-            label: label, writer: writer, logLevel: SharedLogLevel(logLevel), metadataProvider: metadataProvider,
+            label: label, writer: writer, logLevel: DynamicLogLevel(logLevel), metadataProvider: metadataProvider,
             now: now)
     }
 
@@ -53,7 +53,7 @@ public struct JSONLogHandler: LogHandler {
 
     /// Renders the line and hands it to the writer, which may drop it and never waits.
     public func log(event: LogEvent) {
-        var timestamp = TimestampRenderer()
+        var timestamp = RFC3339Renderer()
         var line = LineBuffer(reserving: 256)
         line.append("{\"time\":\"")
         timestamp.append(now(), to: &line)

@@ -170,7 +170,7 @@ struct LineBuffer: ~Copyable {
     }
 
     /// Thirty-two lower-case hexadecimal digits.
-    mutating func appendHex(_ identifier: Identifier128) {
+    mutating func appendHex(_ identifier: ID128) {
         appendHex(identifier.high)
         appendHex(identifier.low)
     }

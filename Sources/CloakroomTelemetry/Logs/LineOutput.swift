@@ -2,7 +2,7 @@ import Glibc
 import Synchronization
 
 /// A file descriptor that lines are written to. Used by one thread.
-struct LineOutput: ~Copyable, Sendable {
+struct FileDescriptorOutput: ~Copyable, Sendable {
     private let fileDescriptor: Int32
     /// Whether the last write stopped inside a line, which the next one must not continue.
     private let isInsideLine = Atomic<Bool>(false)

@@ -23,7 +23,7 @@ public final class LogWriter: Sendable {
     /// Bytes that only events may use, beyond the bound of all lines.
     public static let eventReserve = 1 << 20
     /// Bytes that are written at once. What is being written cannot make way any more.
-    private static let pieceSize = 256 << 10
+    private static let chunkSize = 256 << 10
 
     struct Batch {
         let bytes: [UInt8]
@@ -46,7 +46,7 @@ public final class LogWriter: Sendable {
     private let work = DispatchSemaphore(value: 0)
     private let finished = DispatchSemaphore(value: 0)
     private let isAbandoned = Atomic<Bool>(false)
-    private let output: LineOutput
+    private let output: FileDescriptorOutput
     private let limit: Int
     private let dropped: CounterHandle
     private let droppedEvents: CounterHandle
@@ -65,7 +65,7 @@ public final class LogWriter: Sendable {
         droppedEvents: CounterHandle? = nil, notice: @escaping @Sendable (_ events: Int) -> [UInt8] = { _ in [] }
     ) {
         _ = signal(SIGPIPE, SIG_IGN)
-        output = LineOutput(fileDescriptor: fileDescriptor)
+        output = FileDescriptorOutput(fileDescriptor: fileDescriptor)
         limit = pendingLimit
         self.dropped = dropped
         self.droppedEvents = droppedEvents ?? dropped
@@ -133,15 +133,15 @@ public final class LogWriter: Sendable {
                     defer { state.unreportedEvents = 0 }
                     return state.unreportedEvents
                 }
-                if lost > 0 { _ = output.write(notice(lost), isAbandoned: isGivenUp) }
+                if lost > 0 { _ = output.write(notice(lost), isAbandoned: outputIsAbandoned) }
             }
             if state.withLock({ $0.isClosing && $0.waiting.isEmpty }) { break }
         }
         finished.signal()
     }
 
-    private func write(_ piece: Piece) -> Int {
-        let written = output.write(piece.bytes, isAbandoned: isGivenUp)
+    private func write(_ piece: Chunk) -> Int {
+        let written = output.write(piece.bytes, isAbandoned: outputIsAbandoned)
         guard written < piece.bytes.count else { return written }
         // What is cut off in the middle of a line is that line's loss.
         var end = 0
@@ -155,20 +155,20 @@ public final class LogWriter: Sendable {
         return written
     }
 
-    private func isGivenUp() -> Bool { isAbandoned.load(ordering: .relaxed) }
+    private func outputIsAbandoned() -> Bool { isAbandoned.load(ordering: .relaxed) }
 
     /// What is written at once.
-    private struct Piece {
+    private struct Chunk {
         var bytes: [UInt8] = []
         var batches: [Batch] = []
     }
 
-    /// What has waited longest, up to ``pieceSize`` or one batch: few large writes are cheaper than many small ones.
-    private func nextBatch() -> Piece? {
+    /// What has waited longest, up to ``chunkSize`` or one batch: few large writes are cheaper than many small ones.
+    private func nextBatch() -> Chunk? {
         let batches = state.withLock { state in
             var batches: [Batch] = []
             var size = 0
-            while let batch = state.waiting.first, batches.isEmpty || size + batch.bytes.count <= Self.pieceSize {
+            while let batch = state.waiting.first, batches.isEmpty || size + batch.bytes.count <= Self.chunkSize {
                 size += batch.bytes.count
                 batches.append(state.waiting.removeFirst())
                 if batch.kind == .traffic { state.waitingTraffic -= 1 }
@@ -176,7 +176,7 @@ public final class LogWriter: Sendable {
             return batches
         }
         guard let first = batches.first else { return nil }
-        return Piece(bytes: batches.count == 1 ? first.bytes : batches.flatMap(\.bytes), batches: batches)
+        return Chunk(bytes: batches.count == 1 ? first.bytes : batches.flatMap(\.bytes), batches: batches)
     }
 }
 

@@ -3,7 +3,7 @@ import Synchronization
 
 /// The level from which on lines are written, read by every logger at every line, so that a reload reaches those that
 /// were made long before it.
-public final class SharedLogLevel: Sendable {
+public final class DynamicLogLevel: Sendable {
     private let number: Atomic<UInt8>
 
     /// Makes one that begins with a level.

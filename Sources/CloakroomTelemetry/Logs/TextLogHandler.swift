@@ -14,7 +14,7 @@ public struct TextLogHandler: LogHandler {
         set { ownLevel = newValue }
     }
 
-    private let sharedLevel: SharedLogLevel
+    private let sharedLevel: DynamicLogLevel
     private var ownLevel: Logger.Level?
     private let label: String
     private let writer: LogWriter
@@ -23,7 +23,7 @@ public struct TextLogHandler: LogHandler {
     /// Makes a handler for the logger named `label`.
     /// - Parameter logLevel: From which level on lines are written, as long as this logger has none of its own.
     public init(
-        label: String, writer: LogWriter, logLevel: SharedLogLevel,
+        label: String, writer: LogWriter, logLevel: DynamicLogLevel,
         metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
     ) {
         self.label = label
@@ -39,7 +39,7 @@ public struct TextLogHandler: LogHandler {
         metadataProvider: Logger.MetadataProvider? = nil, now: @escaping WallClock = systemWallClock
     ) {
         self.init(
-            label: label, writer: writer, logLevel: SharedLogLevel(logLevel), metadataProvider: metadataProvider,
+            label: label, writer: writer, logLevel: DynamicLogLevel(logLevel), metadataProvider: metadataProvider,
             now: now)
     }
 
@@ -51,7 +51,7 @@ public struct TextLogHandler: LogHandler {
 
     /// Renders the line and hands it to the writer, which may drop it and never waits.
     public func log(event: LogEvent) {
-        var timestamp = TimestampRenderer()
+        var timestamp = RFC3339Renderer()
         var line = LineBuffer(reserving: 256)
         timestamp.append(now(), to: &line)
         line.append(" ")

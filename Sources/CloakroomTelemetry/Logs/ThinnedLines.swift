@@ -2,7 +2,7 @@ public import CloakroomCore
 import Synchronization
 
 /// Lets one line through in a while, where the same thing happens again and again.
-public final class ThinnedLines: Sendable {
+public final class LogRateLimiter: Sendable {
     private struct State {
         var last: Timestamp?
         var unlogged = 0
@@ -18,7 +18,7 @@ public final class ThinnedLines: Sendable {
 
     /// Whether a line may be written now.
     /// - Returns: How many were left out since the last one; `nil` if this one is left out too.
-    public func admit(at now: Timestamp) -> Int? {
+    public func allow(at now: Timestamp) -> Int? {
         state.withLock { state in
             // A clock that jumped back must not keep lines out for long.
             if let last = state.last, now >= last, now - last < interval {

@@ -2,7 +2,7 @@ import Glibc
 
 /// Renders wall-clock times as RFC 3339 in UTC with milliseconds, and keeps the second rendered last: requests come many
 /// to a second, and the calendar arithmetic is the expensive part.
-struct TimestampRenderer {
+struct RFC3339Renderer {
     private var second = Int64.min
     private var rendered: [UInt8] = []
 

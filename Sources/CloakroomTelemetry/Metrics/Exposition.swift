@@ -1,11 +1,11 @@
 /// One answer to a scrape. The formats differ in few places, so one writer knows both.
-struct Exposition {
+struct PrometheusExposition {
     private let format: ExpositionFormat
     private var bytes: [UInt8] = []
 
     /// Renders families that are in order.
     static func render(_ families: [MetricFamily], as format: ExpositionFormat) -> [UInt8] {
-        var exposition = Exposition(format: format)
+        var exposition = PrometheusExposition(format: format)
         exposition.bytes.reserveCapacity(families.reduce(64) { $0 + size(of: $1) })
         for family in families where !family.series.isEmpty { exposition.append(family) }
         if format == .openMetrics { exposition.append("# EOF\n") }

@@ -56,9 +56,9 @@ public final class HistogramHandle: TimerHandler, RecorderHandler {
     var sum: Double { Double(total.load(ordering: .relaxed)) / buckets.ticksPerUnit }
 
     /// What was recorded so far.
-    func snapshot() -> MetricsReading.Histogram {
+    func snapshot() -> MetricsSnapshot.Histogram {
         let cumulative = cumulative()
-        return MetricsReading.Histogram(
+        return MetricsSnapshot.Histogram(
             bounds: buckets.exposedBounds, cumulative: (0...buckets.bounds.count).map { cumulative[$0] }, sum: sum)
     }
 

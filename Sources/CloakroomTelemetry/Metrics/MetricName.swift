@@ -32,7 +32,7 @@ enum MetricName {
 
     /// Every name that a family takes for itself: its own in either format, and those of its samples. `_created` is
     /// among them because OpenMetrics reserves it. Two families that share one of these cannot both be exposed.
-    static func claimed(_ name: String, _ kind: MetricKind) -> Set<String> {
+    static func reservedNames(_ name: String, _ kind: MetricKind) -> Set<String> {
         let family = openMetricsFamily(name, kind)
         return switch kind {
         case .counter: [family, name, family + "_created"]

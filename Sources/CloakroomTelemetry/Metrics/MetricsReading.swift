@@ -1,6 +1,6 @@
 /// All metrics at one moment, as values, for whoever computes with them: the status page makes rates and percentiles of
 /// two readings. Scrapers get ``PrometheusRegistry/exposition(accept:)``.
-public struct MetricsReading: Sendable {
+public struct MetricsSnapshot: Sendable {
     /// One series of a family.
     public struct Series: Sendable {
         /// Its labels, unescaped. A label that is empty is there.
@@ -44,16 +44,16 @@ public struct MetricsReading: Sendable {
 
 extension PrometheusRegistry {
     /// Everything as it is now. Values are read one after the other while others record, as at any scrape.
-    public func reading() -> MetricsReading { Self.reading(of: collected()) }
+    public func snapshot() -> MetricsSnapshot { Self.snapshot(of: collected()) }
 
     /// The same without what is looked up and not recorded, such as that of the process, which stays what it was at the
     /// last scrape: for who looks often and does not need it.
-    public func recordedReading() -> MetricsReading { Self.reading(of: recorded()) }
+    public func recordedReading() -> MetricsSnapshot { Self.snapshot(of: recorded()) }
 
-    private static func reading(of families: [String: MetricFamily]) -> MetricsReading {
-        MetricsReading(
+    private static func snapshot(of families: [String: MetricFamily]) -> MetricsSnapshot {
+        MetricsSnapshot(
             families: families.mapValues { family in
-                family.series.map { (labels: $0.labels, value: $0.handle.reading) }
+                family.series.map { (labels: $0.labels, value: $0.handle.snapshot) }
             })
     }
 }

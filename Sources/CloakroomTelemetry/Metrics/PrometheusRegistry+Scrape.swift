@@ -16,7 +16,7 @@ extension PrometheusRegistry {
     }
 
     func exposition(as format: ExpositionFormat) -> [UInt8] {
-        Exposition.render(collected().values.sorted { $0.name < $1.name }, as: format)
+        PrometheusExposition.render(collected().values.sorted { $0.name < $1.name }, as: format)
     }
 
     /// The families after everything that is looked up was looked up. The lock is held for taking the tables only: they

@@ -8,7 +8,7 @@ import Synchronization
 public final class PrometheusRegistry: Sendable {
     struct State {
         var families: [String: MetricFamily] = [:]
-        /// Every name in use, as ``MetricName/claimed(_:_:)`` has it.
+        /// Every name in use, as ``MetricName/reservedNames(_:_:)`` has it.
         var claimedNames: Set<String> = []
         var collectors: [@Sendable () -> Void] = []
     }
@@ -33,7 +33,7 @@ public final class PrometheusRegistry: Sendable {
             var family = MetricFamily(name: Self.droppedName, help: Self.droppedHelp, kind: .counter)
             _ = family.series(for: labels, kind: .counter, orInsert: .counter(dropped), limit: 1)
             state.families[Self.droppedName] = family
-            state.claimedNames = MetricName.claimed(Self.droppedName, .counter)
+            state.claimedNames = MetricName.reservedNames(Self.droppedName, .counter)
         }
     }
 
@@ -104,7 +104,7 @@ public final class PrometheusRegistry: Sendable {
         let limit = name == Self.droppedName ? .max : seriesLimit
         let found: SeriesHandle? = state.withLock { state in
             if state.families[name] == nil {
-                let names = MetricName.claimed(name, kind)
+                let names = MetricName.reservedNames(name, kind)
                 guard state.claimedNames.isDisjoint(with: names), limit > 0 else { return nil }
                 state.claimedNames.formUnion(names)
                 state.families[name] = MetricFamily(name: name, help: help, kind: kind)
@@ -126,7 +126,7 @@ public final class PrometheusRegistry: Sendable {
             guard let owner, state.families[owner]?.removeLeavingNone(handle) == true,
                 let family = state.families.removeValue(forKey: owner)
             else { return }
-            state.claimedNames.subtract(MetricName.claimed(owner, family.kind))
+            state.claimedNames.subtract(MetricName.reservedNames(owner, family.kind))
         }
     }
 }

@@ -16,7 +16,7 @@ enum SeriesHandle: Sendable {
         }
     }
 
-    var reading: MetricsReading.Value {
+    var snapshot: MetricsSnapshot.Value {
         switch self {
         case .counter(let handle): .number(Double(handle.exposed))
         case .floatingPointCounter(let handle): .number(handle.value)

@@ -4,7 +4,7 @@ import ServiceLifecycle
 
 extension GatewayTelemetry {
     /// Sends spans to the collector until a graceful shutdown begins or the task is cancelled, and after that what waits,
-    /// within ``OTLPSpanExporter/flushBound``. Where spans go elsewhere it only waits. To be called once, and to be
+    /// within ``OTLPSpanExporter/shutdownTimeout``. Where spans go elsewhere it only waits. To be called once, and to be
     /// stopped after everything that makes spans.
     public func runExporter() async {
         guard let collector else {
@@ -17,19 +17,19 @@ extension GatewayTelemetry {
 
 extension TelemetrySettings {
     /// The plan's sampler. Where spans go nowhere no trace begins here: others would take part in it and look for us.
-    var plannedSampler: TraceSampler {
+    var configuredSampler: TraceSampler {
         tracing.exporter != .none ? TraceSampler(tracing.sampler) : .alwaysOff.parentBased
     }
 
     /// Makes what takes finished spans away.
     func makeSpanExporter(writer: LogWriter, dropped: CounterHandle) -> any SpanExporter {
         switch tracing.exporter {
-        case .none: DiscardingSpanExporter()
+        case .none: NoOpSpanExporter()
         case .log: LogSpanExporter(writer: writer)
         case .otlp:
             OTLPSpanExporter(
                 tracing.otlp,
-                resource: TraceResource(
+                resource: OTelResource(
                     serviceName: tracing.serviceName, version: version, attributes: tracing.resourceAttributes),
                 dropped: dropped)
         }

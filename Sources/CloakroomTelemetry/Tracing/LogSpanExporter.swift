@@ -17,7 +17,7 @@ public struct LogSpanExporter: SpanExporter {
     }
 
     private static func append(_ span: FinishedSpan, to line: inout LineBuffer) {
-        var timestamp = TimestampRenderer()
+        var timestamp = RFC3339Renderer()
         line.append("{\"time\":\"")
         timestamp.append(Int64(clamping: span.startNanoseconds), to: &line)
         line.append("\",\"logger\":\"span\",\"name\":")

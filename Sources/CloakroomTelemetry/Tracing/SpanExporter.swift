@@ -58,7 +58,7 @@ public protocol SpanExporter: Sendable {
 }
 
 /// Forgets every span.
-public struct DiscardingSpanExporter: SpanExporter {
+public struct NoOpSpanExporter: SpanExporter {
     /// There is nothing to set.
     public init() {}
 

@@ -1,7 +1,7 @@
 /// Where a request stands in a trace: W3C Trace Context, level 2.
 public struct TraceContext: Sendable, Hashable {
     /// The trace; never zero.
-    public var traceID: Identifier128
+    public var traceID: ID128
     /// The span that is the parent of what follows; never zero.
     public var spanID: UInt64
     /// Bit 0: sampled. Bit 1: the trace id is random. The others are zero.
@@ -13,7 +13,7 @@ public struct TraceContext: Sendable, Hashable {
     static let randomFlag: UInt8 = 0x02
 
     /// Puts a context together; ids of zero are the caller's to avoid.
-    public init(traceID: Identifier128, spanID: UInt64, flags: UInt8) {
+    public init(traceID: ID128, spanID: UInt64, flags: UInt8) {
         self.traceID = traceID
         self.spanID = spanID
         self.flags = flags
@@ -37,7 +37,7 @@ extension TraceContext {
         if bytes.count > Self.traceparentLength {
             guard version != 0, bytes[Self.traceparentLength] == UInt8(ascii: "-") else { return nil }
         }
-        let traceID = Identifier128(high: high, low: low)
+        let traceID = ID128(high: high, low: low)
         guard !traceID.isZero, spanID != 0 else { return nil }
         let known = version == 0 ? Self.sampledFlag | Self.randomFlag : Self.sampledFlag
         self.init(traceID: traceID, spanID: spanID, flags: UInt8(truncatingIfNeeded: flags) & known)

@@ -21,9 +21,9 @@ public final class TraceIDSource: Sendable {
     }
 
     /// An id of 128 bits, not zero.
-    public func next128() -> Identifier128 {
+    public func next128() -> ID128 {
         let position = counter.wrappingAdd(1, ordering: .relaxed).newValue
-        let id = Identifier128(high: Self.mix(seeds.0, position), low: Self.mix(seeds.1, position))
+        let id = ID128(high: Self.mix(seeds.0, position), low: Self.mix(seeds.1, position))
         return id.low == 0 ? next128() : id
     }
 

@@ -35,14 +35,14 @@ public struct TraceSampler: Sendable, Equatable {
     public var parentBased: TraceSampler { TraceSampler(root, followsParent: true) }
 
     /// What a plan says; a ratio outside of 0...1 is brought inside.
-    public init(_ plan: SamplerPlan) {
+    public init(_ configuration: SamplerConfiguration) {
         let sampler: TraceSampler =
-            switch plan.root {
+            switch configuration.root {
             case .alwaysOn: .alwaysOn
             case .alwaysOff: .alwaysOff
-            case .traceIDRatio: .traceIDRatio(plan.ratio)
+            case .traceIDRatio: .traceIDRatio(configuration.ratio)
             }
-        self = plan.isParentBased ? sampler.parentBased : sampler
+        self = configuration.isParentBased ? sampler.parentBased : sampler
     }
 
     /// Whether to record a trace.
@@ -50,7 +50,7 @@ public struct TraceSampler: Sendable, Equatable {
     /// - Parameters:
     ///   - traceID: the trace; the lower 64 bits decide a ratio, without the last of them, as the other SDKs have it.
     ///   - parent: what the request continues, if anything.
-    public func isSampled(traceID: Identifier128, parent: TraceContext?) -> Bool {
+    public func isSampled(traceID: ID128, parent: TraceContext?) -> Bool {
         if followsParent, let parent { return parent.isSampled }
         switch root {
         case .alwaysOn: return true

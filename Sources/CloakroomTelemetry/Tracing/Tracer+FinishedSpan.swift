@@ -13,18 +13,18 @@ extension Tracer {
         isError: Bool = false
     ) {
         guard let context = ServiceContext.current, context.traceContext?.isSampled == true else { return }
-        let span = startSpan(name, context: context, ofKind: kind, at: PastInstant(nanosecondsSinceEpoch: start))
+        let span = startSpan(name, context: context, ofKind: kind, at: RecordedInstant(nanosecondsSinceEpoch: start))
         span.attributes.merge(attributes)
         if isError { span.setStatus(SpanStatus(code: .error)) }
-        span.end(at: PastInstant(nanosecondsSinceEpoch: end))
+        span.end(at: RecordedInstant(nanosecondsSinceEpoch: end))
     }
 }
 
 /// A time that was measured before.
-private struct PastInstant: TracerInstant {
+private struct RecordedInstant: TracerInstant {
     let nanosecondsSinceEpoch: UInt64
 
-    static func < (left: PastInstant, right: PastInstant) -> Bool {
+    static func < (left: RecordedInstant, right: RecordedInstant) -> Bool {
         left.nanosecondsSinceEpoch < right.nanosecondsSinceEpoch
     }
 }

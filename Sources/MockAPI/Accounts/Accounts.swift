@@ -12,7 +12,7 @@ struct Account: Encodable, Sendable {
 }
 
 /// Who can sign in, and who is behind a token's subject.
-final class Accounts: Sendable {
+final class AccountStore: Sendable {
     private struct Entry {
         var account: Account
         let password: SecretFingerprint

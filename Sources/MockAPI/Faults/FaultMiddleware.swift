@@ -6,7 +6,7 @@ struct LatencyMiddleware: RouterMiddleware {
     typealias Context = BasicRequestContext
 
     let faults: MockFaults
-    let control: ControlPath
+    let control: ObservationEndpoint
 
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
@@ -22,7 +22,7 @@ struct FailureMiddleware: RouterMiddleware {
     typealias Context = BasicRequestContext
 
     let faults: MockFaults
-    let control: ControlPath
+    let control: ObservationEndpoint
 
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
@@ -30,7 +30,7 @@ struct FailureMiddleware: RouterMiddleware {
         if !control.matches(request),
             let status = faults.nextFailure(method: request.method.rawValue, path: request.uri.path)
         {
-            return JSONAnswer.error(HTTPResponse.Status(code: status), "The mock was told to fail this request.")
+            return JSONResponse.error(HTTPResponse.Status(code: status), "The mock was told to fail this request.")
         }
         return try await next(request, context)
     }

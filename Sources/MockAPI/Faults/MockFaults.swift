@@ -7,7 +7,7 @@ public final class MockFaults: Sendable {
     private struct State {
         var latency: Duration
         var schedule: ErrorSchedule
-        var planned: [String: [Int]] = [:]
+        var configured: [String: [Int]] = [:]
     }
 
     private let state: Mutex<State>
@@ -29,7 +29,7 @@ public final class MockFaults: Sendable {
     /// Answers the next requests with this method and path (no query) with these statuses (400...599), one each, instead
     /// of serving them. Comes after what is planned already.
     public func failNext(_ method: String, _ path: String, statuses: [Int] = [500]) {
-        state.withLock { $0.planned["\(method) \(path)", default: []] += statuses.map { min(max($0, 400), 599) } }
+        state.withLock { $0.configured["\(method) \(path)", default: []] += statuses.map { min(max($0, 400), 599) } }
     }
 
     var latency: Duration {
@@ -40,9 +40,9 @@ public final class MockFaults: Sendable {
     func nextFailure(method: String, path: String) -> Int? {
         state.withLock { state in
             let key = "\(method) \(path)"
-            if var planned = state.planned[key], !planned.isEmpty {
-                let status = planned.removeFirst()
-                state.planned[key] = planned.isEmpty ? nil : planned
+            if var configured = state.configured[key], !configured.isEmpty {
+                let status = configured.removeFirst()
+                state.configured[key] = configured.isEmpty ? nil : configured
                 return status
             }
             return state.schedule.nextFails() ? 500 : nil

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// What a mock has seen so far, at one moment.
-public struct ObservationSnapshot: Sendable, Equatable, Codable {
+public struct RecordedTraffic: Sendable, Equatable, Codable {
     /// How many requests came for each `"METHOD path"` (no query). Of paths beyond the first 1,000 different ones only
     /// `total` knows.
     public var counts: [String: Int] = [:]
@@ -27,12 +27,12 @@ public struct ObservationSnapshot: Sendable, Equatable, Codable {
 ///
 /// Requests to `/__mock/requests` are neither counted nor remembered while that path is switched on: looking must not
 /// change what is seen.
-public final class MockObservations: Sendable {
+public final class RequestRecorder: Sendable {
     /// How many requests are remembered, and how many different paths are counted one by one.
     public static let limit = 1_000
 
     private struct State {
-        var seen = ObservationSnapshot()
+        var seen = RecordedTraffic()
         /// Where in `seen.recent` the oldest request stands, and the next one goes, once the ring is full.
         var oldest = 0
     }
@@ -42,7 +42,7 @@ public final class MockObservations: Sendable {
     init() {}
 
     /// What was seen since the start or the last reset.
-    public func snapshot() -> ObservationSnapshot {
+    public func snapshot() -> RecordedTraffic {
         state.withLock { state in
             var snapshot = state.seen
             snapshot.recent = Array(state.seen.recent[state.oldest...] + state.seen.recent[..<state.oldest])

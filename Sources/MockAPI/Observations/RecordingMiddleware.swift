@@ -5,8 +5,8 @@ import Hummingbird
 struct RecordingMiddleware: RouterMiddleware {
     typealias Context = BasicRequestContext
 
-    let observations: MockObservations
-    let control: ControlPath
+    let observations: RequestRecorder
+    let control: ObservationEndpoint
 
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response

@@ -18,7 +18,7 @@ struct APITokenMiddleware: RouterMiddleware {
     ) async throws -> Response {
         var presented = request.headers.lazy.filter { $0.name.canonicalName == "x-api-token" }.makeIterator()
         guard let field = presented.next(), presented.next() == nil, SecretFingerprint(of: field.value) == expected
-        else { return JSONAnswer.error(.forbidden, "The X-API-TOKEN header is missing or wrong.") }
+        else { return JSONResponse.error(.forbidden, "The X-API-TOKEN header is missing or wrong.") }
         return try await next(request, context)
     }
 }

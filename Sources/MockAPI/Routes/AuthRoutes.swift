@@ -3,10 +3,10 @@ import Hummingbird
 
 /// `/auth`, `/auth/refresh`, `/auth/revoke`, and the older `/api/v1/signin`.
 struct AuthRoutes {
-    let accounts: Accounts
+    let accounts: AccountStore
     let accessTokens: AccessTokens
     let refreshTokens: RefreshTokens
-    let observations: MockObservations
+    let observations: RequestRecorder
     let now: @Sendable () -> Date
 
     func register(on router: Router<BasicRequestContext>) {
@@ -19,7 +19,7 @@ struct AuthRoutes {
     private func signIn(_ request: Request) throws -> Response {
         guard let account = account(for: request) else { return wrongCredentials }
         let now = now()
-        return try JSONAnswer.unstorable(
+        return try JSONResponse.noStore(
             TokenPair(
                 accessToken: accessTokens.issue(to: account.id, now: now),
                 refreshToken: refreshTokens.issue(to: account.id, now: now)))
@@ -27,8 +27,8 @@ struct AuthRoutes {
 
     private func signInWithoutRefresh(_ request: Request) throws -> Response {
         guard let account = account(for: request) else { return wrongCredentials }
-        return try JSONAnswer.unstorable(
-            LoneAccessToken(accessToken: accessTokens.issue(to: account.id, now: now(), expires: false)))
+        return try JSONResponse.noStore(
+            AccessTokenOnly(accessToken: accessTokens.issue(to: account.id, now: now(), expires: false)))
     }
 
     private func refresh(_ request: Request) throws -> Response {
@@ -39,12 +39,12 @@ struct AuthRoutes {
         switch refreshTokens.rotate(token, now: now) {
         case .rotated(let refreshToken, let accountID):
             observations.recordRefresh(at: now.timeIntervalSince1970)
-            return try JSONAnswer.unstorable(
+            return try JSONResponse.noStore(
                 TokenPair(accessToken: accessTokens.issue(to: accountID, now: now), refreshToken: refreshToken))
         case .reused:
             observations.recordReuse()
             return badRefreshToken
-        case .refused:
+        case .rejected:
             return badRefreshToken
         }
     }
@@ -61,10 +61,10 @@ struct AuthRoutes {
     }
 
     private var wrongCredentials: Response {
-        JSONAnswer.unauthorized(.basic, "The e-mail or the password is wrong.")
+        JSONResponse.unauthorized(.basic, "The e-mail or the password is wrong.")
     }
 
     private var badRefreshToken: Response {
-        JSONAnswer.unauthorized(.bearer, "The refresh token is missing or no longer good.")
+        JSONResponse.unauthorized(.bearer, "The refresh token is missing or no longer good.")
     }
 }

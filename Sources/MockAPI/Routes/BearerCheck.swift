@@ -2,8 +2,8 @@ import FoundationEssentials
 import Hummingbird
 
 /// Who is behind the access token of a request.
-struct BearerCheck {
-    let accounts: Accounts
+struct BearerAuthenticator {
+    let accounts: AccountStore
     let accessTokens: AccessTokens
     let now: @Sendable () -> Date
 
@@ -15,7 +15,7 @@ struct BearerCheck {
     }
 
     /// The answer to who has none.
-    var refusal: Response {
-        JSONAnswer.unauthorized(.bearer, "The access token is missing or no longer good.")
+    var rejection: Response {
+        JSONResponse.unauthorized(.bearer, "The access token is missing or no longer good.")
     }
 }

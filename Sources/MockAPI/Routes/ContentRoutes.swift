@@ -4,11 +4,11 @@ import NIOCore
 
 /// `/episodes` for everybody; `/videos/{id}` and `/user` with an access token.
 struct ContentRoutes {
-    let bearer: BearerCheck
+    let bearer: BearerAuthenticator
 
     func register(on router: Router<BasicRequestContext>) throws {
-        let episodes = try JSONAnswer.encode(Catalogue.episodes)
-        router.get("episodes") { _, _ in JSONAnswer.ok(episodes) }
+        let episodes = try JSONResponse.encode(Catalogue.episodes)
+        router.get("episodes") { _, _ in JSONResponse.ok(episodes) }
         router.get("videos/:id") { request, context in
             try video(context.parameters.get("id") ?? "", for: request)
         }
@@ -17,15 +17,15 @@ struct ContentRoutes {
 
     /// The token is looked at first: who is not signed in does not learn which videos there are.
     private func video(_ id: String, for request: Request) throws -> Response {
-        guard bearer.account(for: request) != nil else { return bearer.refusal }
+        guard bearer.account(for: request) != nil else { return bearer.rejection }
         guard let video = Catalogue.video(withID: id) else {
-            return JSONAnswer.error(.notFound, "There is no such video.")
+            return JSONResponse.error(.notFound, "There is no such video.")
         }
-        return try JSONAnswer.unstorable(video)
+        return try JSONResponse.noStore(video)
     }
 
     private func user(_ request: Request) throws -> Response {
-        guard let account = bearer.account(for: request) else { return bearer.refusal }
-        return try JSONAnswer.unstorable(account)
+        guard let account = bearer.account(for: request) else { return bearer.rejection }
+        return try JSONResponse.noStore(account)
     }
 }

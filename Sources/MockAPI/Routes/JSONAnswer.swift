@@ -4,7 +4,7 @@ import Hummingbird
 import NIOCore
 
 /// Answers in JSON, dates in ISO 8601.
-enum JSONAnswer {
+enum JSONResponse {
     static func encode(_ value: some Encodable) throws -> ByteBuffer {
         let encoder = JSONEncoder()
         encoder.dateEncodingStrategy = .iso8601
@@ -20,7 +20,7 @@ enum JSONAnswer {
     }
 
     /// For tokens and for what belongs to one user: nobody on the way may keep it (RFC 9111 §5.2.2.5).
-    static func unstorable(_ value: some Encodable) throws -> Response {
+    static func noStore(_ value: some Encodable) throws -> Response {
         var response = ok(try encode(value))
         response.headers[.cacheControl] = "no-store"
         return response

@@ -4,7 +4,7 @@ import NIOCore
 
 /// What `imageURL` and `videoURL` lead to: `/images/{name}` for everybody; `/media/{id}` with an access token.
 struct MediaRoutes {
-    let bearer: BearerCheck
+    let bearer: BearerAuthenticator
 
     /// Six seconds of coats on a rail, 480 × 270, VP9 without sound: every video shows the same.
     private static let clip = ByteBuffer(bytes: PackageResources.clip_webm)
@@ -16,7 +16,7 @@ struct MediaRoutes {
 
     private func image(_ name: String) -> Response {
         guard let picture = Catalogue.picture(named: name) else {
-            return JSONAnswer.error(.notFound, "There is no such image.")
+            return JSONResponse.error(.notFound, "There is no such image.")
         }
         return Response(
             status: .ok,
@@ -30,8 +30,10 @@ struct MediaRoutes {
 
     /// The clip or the part of it that is asked for: players fetch a video in parts, and jump in it by asking for others.
     private func media(_ id: String, for request: Request) -> Response {
-        guard bearer.account(for: request) != nil else { return bearer.refusal }
-        guard Catalogue.video(withID: id) != nil else { return JSONAnswer.error(.notFound, "There is no such video.") }
+        guard bearer.account(for: request) != nil else { return bearer.rejection }
+        guard Catalogue.video(withID: id) != nil else {
+            return JSONResponse.error(.notFound, "There is no such video.")
+        }
         let length = Self.clip.readableBytes
         var response = Response(
             status: .ok,
@@ -50,7 +52,7 @@ struct MediaRoutes {
                 byteBuffer: Self.clip.getSlice(at: Self.clip.readerIndex + range.lowerBound, length: range.count)
                     ?? ByteBuffer())
         case .unsatisfiable:
-            response = JSONAnswer.error(.rangeNotSatisfiable, "There are no such bytes.")
+            response = JSONResponse.error(.rangeNotSatisfiable, "There are no such bytes.")
             response.headers[.contentRange] = "bytes */\(length)"
         }
         return response

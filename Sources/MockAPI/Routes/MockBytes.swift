@@ -1,7 +1,7 @@
 import NIOCore
 
 /// The bytes of `GET /__mock/bytes`: the same for everybody, and a byte lost or doubled shows in all that follow.
-public enum MockBytes {
+public enum BytePattern {
     /// A prime, so that no power of two, such as a buffer's size, is a multiple of it.
     private static let periodLength = 251
 

@@ -2,10 +2,10 @@ import Hummingbird
 
 /// What the mock has seen, over HTTP: for tests that run in another process.
 struct ObservationRoutes {
-    let observations: MockObservations
+    let observations: RequestRecorder
 
     func register(on router: Router<BasicRequestContext>) {
-        router.get("__mock/requests") { _, _ in try JSONAnswer.unstorable(observations.snapshot()) }
+        router.get("__mock/requests") { _, _ in try JSONResponse.noStore(observations.snapshot()) }
         router.delete("__mock/requests") { _, _ -> Response in
             observations.reset()
             return Response(status: .noContent)

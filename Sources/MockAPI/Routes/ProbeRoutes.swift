@@ -2,7 +2,7 @@ import Hummingbird
 import NIOCore
 
 /// Bodies of every kind, to try a proxy with: slow, echoed, and long.
-struct ProbeRoutes {
+struct TestRoutes {
     func register(on router: Router<BasicRequestContext>) {
         router.get("__mock/slow") { request, _ in slow(request) }
         router.post("__mock/echo") { request, _ in echo(request) }
@@ -12,7 +12,7 @@ struct ProbeRoutes {
     /// A first chunk, a wait of `seconds` (0...600, fractions allowed), a last chunk.
     private func slow(_ request: Request) -> Response {
         guard let seconds = request.uri.queryParameters["seconds"].flatMap({ Double($0) }), (0...600).contains(seconds)
-        else { return JSONAnswer.error(.badRequest, "seconds must be a number from 0 to 600.") }
+        else { return JSONResponse.error(.badRequest, "seconds must be a number from 0 to 600.") }
         let body = ResponseBody { writer in
             try await writer.write(ByteBuffer(string: "waiting\n"))
             try await Task.sleep(for: .seconds(seconds))
@@ -29,12 +29,12 @@ struct ProbeRoutes {
             status: .ok, headers: [.contentType: type], body: ResponseBody(asyncSequence: request.body))
     }
 
-    /// `count` (0...2^40) bytes of ``MockBytes`` in chunks, so no `Content-Length`.
+    /// `count` (0...2^40) bytes of ``BytePattern`` in chunks, so no `Content-Length`.
     private func bytes(_ request: Request) -> Response {
         guard let count = request.uri.queryParameters["count"].flatMap({ Int($0) }), (0...1 << 40).contains(count)
-        else { return JSONAnswer.error(.badRequest, "count must be a whole number from 0 to 1099511627776.") }
+        else { return JSONResponse.error(.badRequest, "count must be a whole number from 0 to 1099511627776.") }
         let body = ResponseBody { writer in
-            let chunk = MockBytes.period(times: 64)
+            let chunk = BytePattern.period(times: 64)
             var left = count
             while left > 0 {
                 let part = chunk.getSlice(at: chunk.readerIndex, length: min(left, chunk.readableBytes)) ?? chunk

@@ -5,7 +5,7 @@ import FoundationEssentials
 ///
 /// A family is everything that came from one sign-in. Every token is good once; one that comes back a second time
 /// was copied by somebody, and as nobody can tell who is the thief, the whole family dies. Tokens are kept by hash.
-struct RefreshTokenLedger {
+struct RefreshTokenStore {
     /// What came of presenting a refresh token.
     enum Rotation: Equatable {
         /// It is spent now; this one takes its place.
@@ -13,7 +13,7 @@ struct RefreshTokenLedger {
         /// It had been spent before; the family is dead.
         case reused
         /// It is unknown, expired or of a dead family.
-        case refused
+        case rejected
     }
 
     private struct Record {
@@ -48,12 +48,12 @@ struct RefreshTokenLedger {
 
     mutating func rotate(_ token: some StringProtocol, now: Date) -> Rotation {
         let key = Self.key(of: token)
-        guard let record = records[key], let family = families[record.family] else { return .refused }
+        guard let record = records[key], let family = families[record.family] else { return .rejected }
         if record.isSpent {
             families[record.family]?.isDead = true
             return .reused
         }
-        guard !family.isDead, now < record.expiresAt else { return .refused }
+        guard !family.isDead, now < record.expiresAt else { return .rejected }
         records[key]?.isSpent = true
         let successor = addToken(to: record.family, now: now)
         return .rotated(refreshToken: successor, accountID: family.accountID)

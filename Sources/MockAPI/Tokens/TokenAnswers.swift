@@ -5,6 +5,6 @@ struct TokenPair: Encodable, Redacted {
 }
 
 /// The answer to `POST /api/v1/signin`, the older dialect: nothing to refresh with, and no word on how long it lasts.
-struct LoneAccessToken: Encodable, Redacted {
+struct AccessTokenOnly: Encodable, Redacted {
     let accessToken: String
 }

@@ -23,8 +23,8 @@ struct CheckConfig: ParsableCommand {
     func run() throws {
         var sources = options.sources
         sources.isOffline = offline
-        let report = Report.checkConfig(sources, isStrict: strict) { plan in
-            FileChecks.findings(in: plan)
+        let report = CommandReport.checkConfig(sources, isStrict: strict) { configuration in
+            TLSFileChecks.findings(in: configuration)
         }
         try report.finish()
     }
@@ -39,7 +39,7 @@ struct PrintConfig: ParsableCommand {
     @OptionGroup var options: ConfigOptions
 
     func run() throws {
-        try Report.printConfig(options.sources).finish()
+        try CommandReport.printConfig(options.sources).finish()
     }
 }
 
@@ -57,7 +57,7 @@ struct Explain: ParsableCommand {
     var target: String
 
     func run() throws {
-        try Report.explain(options.sources, method: method, target: target).finish()
+        try CommandReport.explain(options.sources, method: method, target: target).finish()
     }
 }
 
@@ -75,9 +75,9 @@ struct Routes: ParsableCommand {
     func run() throws {
         if let diff {
             let other = ConfigSources(file: diff, environment: options.sources.environment)
-            try Report.routes(options.sources, comparedWith: other).finish()
+            try CommandReport.routes(options.sources, comparedWith: other).finish()
         } else {
-            try Report.routes(options.sources).finish()
+            try CommandReport.routes(options.sources).finish()
         }
     }
 }

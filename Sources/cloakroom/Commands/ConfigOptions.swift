@@ -31,7 +31,7 @@ struct ConfigOptions: ParsableArguments {
     }
 }
 
-extension Report {
+extension CommandReport {
     /// Prints the text and ends the command with the report's exit code.
     func finish() throws {
         try FileHandle.standardOutput.write(contentsOf: Data(text.utf8))

@@ -16,26 +16,27 @@ struct Health: AsyncParsableCommand {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Where the admin listener is. Default: CLOAKROOM_ADMIN_ADDRESS, or \(AdminPlan().address).",
+            "Where the admin listener is. Default: CLOAKROOM_ADMIN_ADDRESS, or \(AdminConfiguration().address).",
             valueName: "host:port"))
     var address: String?
 
     func run() async throws {
         let text = address ?? ProcessInfo.processInfo.environment["CLOAKROOM_ADMIN_ADDRESS"]
-        guard let address = text.map(HostAndPort.init) ?? AdminPlan().address, !address.host.isEmpty, address.port > 0
+        guard let address = text.map(HostAndPort.init) ?? AdminConfiguration().address, !address.host.isEmpty,
+            address.port > 0
         else {
             throw ValidationError("there is no address of an admin listener (write --address 127.0.0.1:9464)")
         }
-        let answer = await HealthCheck.ask(address)
-        try FileHandle.standardOutput.write(contentsOf: Data("\(answer.text)\n".utf8))
-        if !answer.isReady { throw ExitCode(1) }
+        let result = await HealthCheck.ask(address)
+        try FileHandle.standardOutput.write(contentsOf: Data("\(result.text)\n".utf8))
+        if !result.isReady { throw ExitCode(1) }
     }
 }
 
 /// One question to an admin listener.
 enum HealthCheck {
     /// What it said, or why it said nothing.
-    struct Answer: Equatable {
+    struct HealthResponse: Equatable {
         let isReady: Bool
         let text: String
     }
@@ -49,26 +50,26 @@ enum HealthCheck {
     private static let maximumBytes = 65_536
 
     /// Asks, and waits 2 seconds at most.
-    static func ask(_ address: HostAndPort) async -> Answer {
+    static func ask(_ address: HostAndPort) async -> HealthResponse {
         let request = HTTPClientRequest(url: "http://\(address)/ready")
         // What answers with another address is no admin listener, whoever is at that address.
         let client = HTTPClient(
             eventLoopGroupProvider: .singleton,
             configuration: HTTPClient.Configuration(redirectConfiguration: .disallow))
-        let answer: Answer
+        let result: HealthResponse
         do {
             let response = try await client.execute(request, timeout: .seconds(2))
             let body = try await response.body.collect(upTo: maximumBytes)
             // Another program on that port may well say 200 to everything; it does not say this.
             let readiness = try? JSONDecoder().decode(Readiness.self, from: Data(body.readableBytesView))
             let text = String(buffer: body).trimmingCharacters(in: .whitespacesAndNewlines)
-            answer = Answer(
+            result = HealthResponse(
                 isReady: readiness?.ready == true,
                 text: readiness == nil ? "\(address) is no admin listener: \(response.status)" : text)
         } catch {
-            answer = Answer(isReady: false, text: "\(address) does not answer: \(error)")
+            result = HealthResponse(isReady: false, text: "\(address) does not answer: \(error)")
         }
         try? await client.shutdown()
-        return answer
+        return result
     }
 }

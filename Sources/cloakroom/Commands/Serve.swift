@@ -47,26 +47,29 @@ struct Serve: AsyncParsableCommand {
     func run() async throws {
         // Before any secret is read.
         if !allowCoreDumps { CoreDumps.disable() }
-        let running: ReadConfig
-        do throws(ConfigProblems) {
-            running = try ReadConfig.read(sources)
+        let running: ConfigFileSnapshot
+        do throws(ConfigDiagnostics) {
+            running = try ConfigFileSnapshot.read(sources)
         } catch {
             throw try CommandFailure.exit(error.problems)
         }
-        let plan = running.config.plan
+        let configuration = running.config.configuration
         // Everything that keeps the gateway from starting is told at once, before anything is started.
         let found = running.config.problems(
-            ListenerCheck.findings(in: plan, takesOver: takeOver) + FileChecks.findings(in: plan))
+            ListenerCheck.findings(in: configuration, takesOverListeners: takeOver)
+                + TLSFileChecks.findings(in: configuration))
         let errors = found.filter { $0.severity == .error }
         guard errors.isEmpty else { throw try CommandFailure.exit(errors) }
-        let telemetry = GatewayTelemetry(settings: TelemetrySettings(plan))
+        let telemetry = GatewayTelemetry(settings: TelemetrySettings(configuration))
         let now = Timestamp.now
         telemetry.metrics.recordStart(now: now)
         let state = ReloadState(sources, running: running, now: now)
         // Before anything listens: from here on SIGHUP no longer ends the process.
         let triggers = await ReloadTrigger.live(state)
         try await CommandFailure.report(running.config) {
-            let gateway = try await Gateway(plan: plan, telemetry: telemetry, takesOver: takeOver) { state.status }
+            let gateway = try await Gateway(
+                configuration: configuration, telemetry: telemetry, takesOverListeners: takeOver
+            ) { state.status }
             gateway.noteWarnings(running.config.warnings(and: found))
             let reload = ReloadService(
                 sources: sources, running: running, state: state, triggers: triggers
@@ -95,7 +98,7 @@ enum CommandFailure {
     }
 
     /// Writes problems to standard error, a line each.
-    static func exit(_ problems: [ConfigProblem]) throws -> ExitCode {
+    static func exit(_ problems: [ConfigDiagnostic]) throws -> ExitCode {
         try exit(problems.map(\.description).joined(separator: "\n"))
     }
 

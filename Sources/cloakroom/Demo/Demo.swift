@@ -63,17 +63,17 @@ struct Demo: AsyncParsableCommand {
                 try await group.next()
                 return
             }
-            let plan = try DemoPlan(
+            let configuration = try DemoConfiguration(
                 port: port, clearPort: clearPort, adminPort: adminPort, apiPort: apiPort, apiToken: apiToken,
                 certificateFile: certificate.certificateFile, keyFile: certificate.keyFile
-            ).plan()
+            ).configuration()
             let banner = DemoBanner(apiPort: apiPort)
-            let telemetry = GatewayTelemetry(settings: TelemetrySettings(plan))
+            let telemetry = GatewayTelemetry(settings: TelemetrySettings(configuration))
             let ended: Result<Void, any Error>
             do {
                 let status = ConfigStatus(hash: "demo", loadedAt: .now)
                 let gateway = try await Gateway(
-                    plan: plan, telemetry: telemetry, configStatus: { status },
+                    configuration: configuration, telemetry: telemetry, configStatus: { status },
                     onListening: { await banner.gatewayListens($0) },
                     onAdminListening: { await banner.adminListens($0) })
                 ended = .success(try await gateway.run())

@@ -7,13 +7,13 @@ import X509
 struct DemoCertificate {
     let certificateFile: String
     let keyFile: String
-    private let folder: URL
+    private let directory: URL
 
     /// Makes a key and a certificate in a folder that only this user can read.
     init() throws {
-        folder = FileManager.default.temporaryDirectory.appending(path: "cloakroom-demo-\(UUID().uuidString)")
+        directory = FileManager.default.temporaryDirectory.appending(path: "cloakroom-demo-\(UUID().uuidString)")
         try FileManager.default.createDirectory(
-            at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+            at: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         let key = P256.Signing.PrivateKey()
         let name = try DistinguishedName { CommonName("localhost") }
         let certificate = try Certificate(
@@ -29,8 +29,8 @@ struct DemoCertificate {
                     .ipAddress(ASN1OctetString(contentBytes: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])),
                 ])
             }, issuerPrivateKey: Certificate.PrivateKey(key))
-        let certificateURL = folder.appending(path: "localhost.crt")
-        let keyURL = folder.appending(path: "localhost.key")
+        let certificateURL = directory.appending(path: "localhost.crt")
+        let keyURL = directory.appending(path: "localhost.key")
         try Data(certificate.serializeAsPEM().pemString.utf8).write(to: certificateURL)
         try Data(key.pemRepresentation.utf8).write(to: keyURL)
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keyURL.path)
@@ -40,6 +40,6 @@ struct DemoCertificate {
 
     /// Takes the files away again.
     func remove() {
-        try? FileManager.default.removeItem(at: folder)
+        try? FileManager.default.removeItem(at: directory)
     }
 }

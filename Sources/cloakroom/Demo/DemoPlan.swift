@@ -1,7 +1,7 @@
 import CloakroomCore
 
 /// What the demo serves: the routes of the mock API and of its page, in the way that `config/cloakroom.yaml` describes.
-struct DemoPlan {
+struct DemoConfiguration {
     let port: Int
     let clearPort: Int
     let adminPort: Int
@@ -10,32 +10,33 @@ struct DemoPlan {
     let certificateFile: String
     let keyFile: String
 
-    func plan() throws -> GatewayPlan {
+    func configuration() throws -> GatewayConfiguration {
         let loopback = "127.0.0.1"
-        return GatewayPlan(
+        return GatewayConfiguration(
             listeners: [
-                ListenerPlan(
+                ListenerConfiguration(
                     address: HostAndPort(host: loopback, port: port),
-                    tls: TLSPlan(certificateFile: certificateFile, keyFile: keyFile)),
-                ListenerPlan(address: HostAndPort(host: loopback, port: clearPort)),
+                    tls: ListenerTLSConfiguration(certificateFile: certificateFile, keyFile: keyFile)),
+                ListenerConfiguration(address: HostAndPort(host: loopback, port: clearPort)),
             ],
-            admin: AdminPlan(address: HostAndPort(host: loopback, port: adminPort)),
+            admin: AdminConfiguration(address: HostAndPort(host: loopback, port: adminPort)),
             upstreams: [upstream],
             routes: try routes(),
-            accounts: AccountsPlan(messages: [
+            accounts: AccountsConfiguration(messages: [
                 .unreachable: "You need a network connection to sign in.",
                 .unauthorized: "The email/password combination is invalid.",
             ]),
-            logging: LoggingPlan(level: "notice"))
+            logging: LoggingConfiguration(level: "notice"))
     }
 
-    private var upstream: UpstreamPlan {
-        UpstreamPlan(
-            name: "api", targets: [UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: apiPort))],
+    private var upstream: UpstreamConfiguration {
+        UpstreamConfiguration(
+            name: "api", targets: [UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: apiPort))],
             apiToken: APIToken(value: Secret(apiToken)),
-            signIn: TokenCallPlan(path: "/auth", credentials: .basic),
-            refresh: TokenCallPlan(path: "/auth/refresh"), revoke: TokenCallPlan(path: "/auth/revoke"),
-            user: TokenCallPlan(method: "GET", path: "/user"))
+            signIn: IdentityEndpointConfiguration(path: "/auth", credentials: .basic),
+            refresh: IdentityEndpointConfiguration(path: "/auth/refresh"),
+            revoke: IdentityEndpointConfiguration(path: "/auth/revoke"),
+            user: IdentityEndpointConfiguration(method: "GET", path: "/user"))
     }
 
     private func routes() throws -> [Route] {

@@ -6,7 +6,7 @@ import FoundationEssentials
 /// What tells whether files still hold what was read: digests of their contents. Links are followed to their end, so that
 /// a mounted secret that is swapped by swapping a link is another one. A file that is written anew with what it held is
 /// the same.
-struct FilesStamp: Sendable, Equatable {
+struct FileDigests: Sendable, Equatable {
     /// By path; `nil` where there is no such file, or it cannot be read.
     private let digests: [String: String?]
 
@@ -29,24 +29,27 @@ struct FilesStamp: Sendable, Equatable {
 }
 
 /// A configuration as it stood in its files at one moment.
-struct ReadConfig: Sendable, Unprintable {
+struct ConfigFileSnapshot: Sendable, Unprintable {
     let config: LoadedConfig
     /// The files that it was made from, as they were then.
-    let stamp: FilesStamp
+    let stamp: FileDigests
 
     /// Reads a configuration and notes what its files held.
     /// - Parameter files: Files that are likely to be among its own, which saves reading it twice.
-    /// - Throws: ``ConfigProblems`` with every mistake that could be found in one run.
-    static func read(_ sources: ConfigSources, files: Set<String> = []) throws(ConfigProblems) -> ReadConfig {
+    /// - Throws: ``ConfigDiagnostics`` with every mistake that could be found in one run.
+    static func read(_ sources: ConfigSources, files: Set<String> = []) throws(ConfigDiagnostics) -> ConfigFileSnapshot
+    {
         var files = files.union(sources.file.map { [$0] } ?? [])
         var attempts = 0
         while true {
-            let before = FilesStamp(of: files)
+            let before = FileDigests(of: files)
             let config = try loadConfig(sources)
             files = config.watchedFiles
             attempts += 1
             // While somebody keeps writing, what was read is handed on as it is: the next look finds something else.
-            if attempts == 4 || FilesStamp(of: files) == before { return ReadConfig(config: config, stamp: before) }
+            if attempts == 4 || FileDigests(of: files) == before {
+                return ConfigFileSnapshot(config: config, stamp: before)
+            }
         }
     }
 }
@@ -56,7 +59,7 @@ extension LoadedConfig {
     /// upstreams. Those of listeners are looked after where they are used.
     var watchedFiles: Set<String> {
         var files = Set(self.files)
-        for tls in plan.upstreams.compactMap(\.tls) {
+        for tls in configuration.upstreams.compactMap(\.tls) {
             let certificate = tls.clientCertificate
             files.formUnion([tls.caFile, certificate?.certificateFile, certificate?.keyFile].compactMap(\.self))
         }

@@ -21,10 +21,10 @@ struct ReloadService: Service, Unprintable {
     ///   - apply: Puts a plan to use, all of it; or throws an error that describes itself, and then nothing has changed.
     ///   - onOutcome: Is told each outcome too, once for each change of the files and for each signal.
     init(
-        sources: ConfigSources, running: ReadConfig, state: ReloadState, triggers: AsyncStream<ReloadTrigger>,
-        check: @escaping @Sendable (GatewayPlan) -> [ConfigFinding] = { FileChecks.findings(in: $0) },
+        sources: ConfigSources, running: ConfigFileSnapshot, state: ReloadState, triggers: AsyncStream<ReloadTrigger>,
+        check: @escaping @Sendable (GatewayConfiguration) -> [ConfigFinding] = { TLSFileChecks.findings(in: $0) },
         now: @escaping @Sendable () -> Timestamp = { .now },
-        apply: @escaping @Sendable (GatewayPlan) async throws -> Void,
+        apply: @escaping @Sendable (GatewayConfiguration) async throws -> Void,
         onOutcome: @escaping @Sendable (ReloadOutcome) -> Void
     ) {
         self.triggers = triggers

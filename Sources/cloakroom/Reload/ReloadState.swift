@@ -22,32 +22,32 @@ struct ReloadOutcome: Sendable, Equatable {
 final class ReloadState: Sendable {
     private struct State {
         var status: ConfigStatus
-        var plan: ReloadPlan
+        var configuration: ReloadConfiguration
     }
 
     private let state: Mutex<State>
 
     /// Notes what a gateway starts with.
-    init(_ sources: ConfigSources, running: ReadConfig, now: Timestamp) {
+    init(_ sources: ConfigSources, running: ConfigFileSnapshot, now: Timestamp) {
         let status = ConfigStatus(
             file: sources.file, hash: running.stamp.hash(of: sources.file), loadedAt: now)
-        state = Mutex(State(status: status, plan: running.config.reload))
+        state = Mutex(State(status: status, configuration: running.config.reload))
     }
 
     /// For the status page.
     var status: ConfigStatus { state.withLock { $0.status } }
 
     /// When files are looked at.
-    var plan: ReloadPlan { state.withLock { $0.plan } }
+    var configuration: ReloadConfiguration { state.withLock { $0.configuration } }
 
     /// Notes an outcome, and the plan for further ones if it is a good one.
-    func record(_ outcome: ReloadOutcome, plan: ReloadPlan) {
+    func record(_ outcome: ReloadOutcome, configuration: ReloadConfiguration) {
         state.withLock { state in
             state.status.lastReload = ConfigStatus.Reload(time: outcome.time, problems: outcome.problems)
             guard outcome.isSuccess else { return }
             state.status.hash = outcome.hash
             state.status.loadedAt = outcome.time
-            state.plan = plan
+            state.configuration = configuration
         }
     }
 }

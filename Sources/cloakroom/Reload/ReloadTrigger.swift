@@ -6,7 +6,7 @@ enum ReloadTrigger: Sendable, Equatable {
     /// Somebody asks for it: everything is read and put to use, changed or not.
     case signal
     /// It is time to look whether a file has changed. A change counts at the second look that finds it.
-    case look
+    case poll
 }
 
 extension ReloadTrigger {
@@ -22,8 +22,8 @@ extension ReloadTrigger {
         }
         let looking = Task {
             while !Task.isCancelled {
-                try await Task.sleep(for: state.plan.interval)
-                if state.plan.isWatching { continuation.yield(.look) }
+                try await Task.sleep(for: state.configuration.interval)
+                if state.configuration.watchesFiles { continuation.yield(.poll) }
             }
         }
         continuation.onTermination = { _ in

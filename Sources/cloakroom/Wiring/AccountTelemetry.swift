@@ -3,11 +3,11 @@ import CloakroomSessions
 import CloakroomTelemetry
 
 /// Turns what happens to accounts and sessions into metrics and audit lines.
-struct AccountTelemetry: AccountObserver {
+struct AccountEventRecorder: AccountObserver {
     let metrics: GatewayMetrics
     let audit: AuditLog
 
-    func accountEvent(_ event: AccountEvent, from origin: RequestOrigin) {
+    func accountEvent(_ event: AccountEvent, from origin: AuditContext) {
         switch event {
         case .signIn(let outcome, let accountHash, let duration):
             metrics.recordSignIn(outcome, durationNanoseconds: duration.wholeNanoseconds)
@@ -25,8 +25,8 @@ struct AccountTelemetry: AccountObserver {
             audit.evicted(sessions, tokens: tokens, origin: origin)
         case .revokeFailed(let session):
             audit.revokeFailed(session, origin: origin)
-        case .renewal(let result, let session, let duration):
-            metrics.recordRenewal(result, durationNanoseconds: duration.wholeNanoseconds)
+        case .tokenRefresh(let result, let session, let duration):
+            metrics.recordRefresh(result, durationNanoseconds: duration.wholeNanoseconds)
             switch result {
             case .success, .coalesced: break
             case .rejected: audit.refreshRejected(session, origin: origin)
@@ -39,29 +39,29 @@ struct AccountTelemetry: AccountObserver {
     }
 
     /// What a store is to tell.
-    var sessionEvents: SessionEvents {
+    var sessionEvents: SessionStoreCallbacks {
         let (metrics, audit) = (metrics, audit)
-        return SessionEvents(
+        return SessionStoreCallbacks(
             onCreated: { metrics.recordSessionCreated() }, onEnded: { metrics.recordSessionEnded($0) },
             onUnreadable: { audit.sessionUnreadable($0) })
     }
 }
 
 /// Where nobody signs in, there is nothing to answer; the route table sends nothing here.
-struct NoOwnEndpoints: OwnEndpoints {
-    func answer(_ request: OwnRequest) async -> OwnResponse {
-        OwnResponse(Problem(.notFound))
+struct DisabledAccountEndpoints: AccountEndpointHandler {
+    func respond(_ request: AccountRequest) async -> AccountResponse {
+        AccountResponse(Problem(.notFound))
     }
 }
 
 /// Where nobody signs in, there are no tokens to renew.
-struct NoRenewal: SessionRenewing {
-    func renew(
-        _ session: Session, ticket: SessionTicket, cause: RenewalCause, traceparent: String?
-    ) async -> RenewalOutcome {
-        .live(session)
+struct DisabledTokenRefresher: TokenRefreshing {
+    func refresh(
+        _ session: Session, ticket: SessionTicket, cause: RefreshTrigger, traceparent: String?
+    ) async -> RefreshOutcome {
+        .active(session)
     }
 
-    func mayHelp(_ session: Session) -> Bool { false }
-    func renewSoon(_ session: Session, ticket: SessionTicket) {}
+    func shouldRefreshAfterRejection(_ session: Session) -> Bool { false }
+    func refreshInBackground(_ session: Session, ticket: SessionTicket) {}
 }

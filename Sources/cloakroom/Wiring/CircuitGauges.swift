@@ -3,7 +3,7 @@ import CloakroomTelemetry
 import Synchronization
 
 /// Shows the circuits of all targets that are configured at the moment, and no longer those that were.
-final class CircuitGauges: Sendable {
+final class CircuitMetricsUpdater: Sendable {
     private struct Key: Hashable {
         let upstream: String
         let target: String
@@ -30,7 +30,7 @@ final class CircuitGauges: Sendable {
                 }
             }
             for (key, gauge) in old {
-                gauge.withdraw()
+                gauge.unregister()
                 gauges[key] = nil
             }
         }

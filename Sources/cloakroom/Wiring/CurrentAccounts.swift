@@ -2,15 +2,15 @@ import Synchronization
 
 /// What signs people in under the configuration in effect.
 final class CurrentAccounts: Sendable {
-    private let current: Mutex<Accounts>
+    private let current: Mutex<IdentityComponents>
 
-    init(_ first: Accounts) {
+    init(_ first: IdentityComponents) {
         current = Mutex(first)
     }
 
-    var accounts: Accounts { current.withLock { $0 } }
+    var accounts: IdentityComponents { current.withLock { $0 } }
 
-    func replace(with next: Accounts) {
+    func replace(with next: IdentityComponents) {
         current.withLock { $0 = next }
     }
 }

@@ -12,38 +12,42 @@ import UnixSignals
 /// The whole gateway: every room is made here and joined with the others, and nowhere else.
 final class Gateway: Sendable, Unprintable {
     /// What it started with.
-    let plan: GatewayPlan
+    let configuration: GatewayConfiguration
     let telemetry: GatewayTelemetry
-    private let parts: Parts
+    private let parts: SharedComponents
     private let server: GatewayServer
-    private let accounts = AccountsService()
+    private let accounts = IdentityService()
     private let current: CurrentAccounts
     private let services: [any Service]
 
     /// What lives as long as the process, whatever is configured anew.
-    private struct Parts {
+    private struct SharedComponents {
         let sessions: SessionStoreSetup
-        let observer: AccountTelemetry
+        let observer: AccountEventRecorder
         let clock: SessionClock
-        let flightClock = SessionClock()
+        let leaseClock = SessionClock()
         let telemetry: GatewayTelemetry
         let tracer: (any Tracer)?
         let logger: Logger
 
         /// The targets of each upstream, for requests and identity calls together.
-        func targets(_ plan: GatewayPlan) throws -> [UpstreamTargets] {
-            try plan.upstreams.map { try UpstreamTargets($0, logger: logger) }
+        func targets(_ configuration: GatewayConfiguration) throws -> [UpstreamTargets] {
+            try configuration.upstreams.map { try UpstreamTargets($0, logger: logger) }
         }
 
-        func accounts(_ plan: GatewayPlan, _ targets: [UpstreamTargets]) throws -> Accounts {
-            try Accounts(
-                plan, targets: targets, sessions: sessions, observer: observer, flightClock: flightClock,
+        func accounts(_ configuration: GatewayConfiguration, _ targets: [UpstreamTargets]) throws -> IdentityComponents
+        {
+            try IdentityComponents(
+                configuration, targets: targets, sessions: sessions, observer: observer, leaseClock: leaseClock,
                 tracer: tracer)
         }
 
-        func tables(_ plan: GatewayPlan, _ accounts: Accounts, _ targets: [UpstreamTargets]) throws -> GatewayTables {
-            try GatewayTables(
-                plan: plan, sessions: sessions.store, renewer: accounts.renewer, ownEndpoints: accounts.ownEndpoints,
+        func config(_ configuration: GatewayConfiguration, _ accounts: IdentityComponents, _ targets: [UpstreamTargets])
+            throws -> ConfigSnapshot
+        {
+            try ConfigSnapshot(
+                configuration: configuration, sessions: sessions.store, refresher: accounts.refresher,
+                accountEndpoints: accounts.accountEndpoints,
                 telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock, upstreamTargets: targets)
         }
     }
@@ -56,37 +60,39 @@ final class Gateway: Sendable, Unprintable {
     ///   - onAdminListening: Is told the port for operators.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream or the session store is of no use.
     init(
-        plan: GatewayPlan, telemetry: GatewayTelemetry, takesOver: Bool = false,
+        configuration: GatewayConfiguration, telemetry: GatewayTelemetry, takesOverListeners: Bool = false,
         configStatus: @escaping @Sendable () -> ConfigStatus,
         onListening: @escaping @Sendable ([GatewayServer.BoundListener]) async -> Void = { _ in },
         onAdminListening: @escaping @Sendable (Int) async -> Void = { _ in }
     ) async throws {
-        self.plan = plan
+        self.configuration = configuration
         self.telemetry = telemetry
         let logger = Logger(label: "cloakroom") { telemetry.makeLogHandler(label: $0) }
-        let observer = AccountTelemetry(metrics: telemetry.metrics, audit: AuditLog(logger: logger))
-        let clock = SessionClock(isSteady: plan.session.store != .valkey)
+        let observer = AccountEventRecorder(metrics: telemetry.metrics, audit: AuditLog(logger: logger))
+        let clock = SessionClock(isMonotonic: configuration.session.store != .valkey)
         let sessions = try SessionStoreSetup(
-            plan.session, unsourced: plan.sessionSource, events: observer.sessionEvents, telemetry: telemetry,
+            configuration.session, unsourced: configuration.sessionSource, events: observer.sessionEvents,
+            telemetry: telemetry,
             clock: clock, logger: logger)
-        let parts = Parts(
+        let parts = SharedComponents(
             sessions: sessions, observer: observer, clock: clock, telemetry: telemetry,
-            tracer: plan.tracing.exporter == .none ? nil : telemetry.tracer, logger: logger)
+            tracer: configuration.tracing.exporter == .none ? nil : telemetry.tracer, logger: logger)
         self.parts = parts
 
-        let targets = try parts.targets(plan)
-        let first = try parts.accounts(plan, targets)
+        let targets = try parts.targets(configuration)
+        let first = try parts.accounts(configuration, targets)
         accounts.add(first)
         let current = CurrentAccounts(first)
         self.current = current
-        let tables: GatewayTables
+        let config: ConfigSnapshot
         do {
-            tables = try parts.tables(plan, first, targets)
+            config = try parts.config(configuration, first, targets)
         } catch {
-            await first.discard()
+            await first.shutdown()
             throw error
         }
-        let server = GatewayServer(tables: tables, takesOver: takesOver, logger: logger) { listeners in
+        let server = GatewayServer(config: config, takesOverListeners: takesOverListeners, logger: logger) {
+            listeners in
             for listener in listeners {
                 logger.notice(
                     "listening", metadata: ["address": "\(listener.address)", "tls": "\(listener.isTLS)"])
@@ -94,14 +100,14 @@ final class Gateway: Sendable, Unprintable {
             await onListening(listeners)
         }
         self.server = server
-        let circuits = CircuitGauges(telemetry.metrics)
+        let circuits = CircuitMetricsUpdater(telemetry.metrics)
         telemetry.registry.onScrape { circuits.show(server.upstreamStatus()) }
 
         // In the order in which they are needed; see ``run(beside:)``.
         var services: [any Service] = [
             SpanExportService(telemetry: telemetry), SessionStoreService(store: sessions.store), accounts,
         ]
-        if let admin = plan.admin {
+        if let admin = configuration.admin {
             services.append(
                 AdminServer(
                     host: admin.address.host, port: admin.address.port, registry: telemetry.registry,
@@ -109,10 +115,10 @@ final class Gateway: Sendable, Unprintable {
                         ReadinessProbe(name: "listening") {
                             ReadinessCheck(name: "listening", isReady: server.isReady)
                         },
-                        sessions.probe(plan.session),
+                        sessions.probe(configuration.session),
                     ],
                     revocation: admin.token.map {
-                        SessionRevocation(
+                        RevokeSessionsHandler(
                             token: $0,
                             sessions: SessionRevoker(
                                 sessions: sessions.store, observer: observer,
@@ -120,10 +126,11 @@ final class Gateway: Sendable, Unprintable {
                                 revoke: { current.accounts.revoke($0) }),
                             now: { clock.now })
                     },
-                    status: StatusSource(
+                    status: StatusDataSource(
                         config: configStatus, upstreams: { server.upstreamStatus() },
                         certificates: { server.certificates() }, isDraining: { server.isDraining },
-                        store: plan.session.store.rawValue, version: Cloakroom.version, commit: Cloakroom.commit),
+                        store: configuration.session.store.rawValue, version: Cloakroom.version,
+                        commit: Cloakroom.commit),
                     now: { .now }, logger: logger
                 ) { port in
                     let address = HostAndPort(host: admin.address.host, port: port)
@@ -137,19 +144,19 @@ final class Gateway: Sendable, Unprintable {
     /// Goes over to another configuration while it serves: all of it or nothing. Only for a plan that differs in nothing
     /// that needs a restart.
     /// - Throws: What cannot be used, and why; then everything is as before.
-    func apply(_ plan: GatewayPlan) async throws {
-        let targets = try parts.targets(plan)
-        let next = try parts.accounts(plan, targets)
+    func apply(_ configuration: GatewayConfiguration) async throws {
+        let targets = try parts.targets(configuration)
+        let next = try parts.accounts(configuration, targets)
         let previous = current.accounts
         do {
-            try await server.replace(try parts.tables(plan, next, targets)) { previous.end() }
+            try await server.apply(try parts.config(configuration, next, targets)) { previous.end() }
         } catch {
-            await next.discard()
+            await next.shutdown()
             throw error
         }
         current.replace(with: next)
         accounts.add(next)
-        if let level = Logger.Level(rawValue: plan.logging.level) { telemetry.setLogLevel(level) }
+        if let level = Logger.Level(rawValue: configuration.logging.level) { telemetry.setLogLevel(level) }
     }
 
     /// Tells metrics and audit log what came of an attempt at another configuration.
@@ -180,7 +187,8 @@ final class Gateway: Sendable, Unprintable {
         // Behind the clients' last exchanges come the renewals that are under way, each with a lease's time at most, and
         // the last spans.
         let grace =
-            plan.timeouts.drain + RenewalLimits(plan.timeouts).lease + OTLPSpanExporter.flushBound + .seconds(5)
+            configuration.timeouts.drain + RefreshTimeouts(configuration.timeouts).lease
+            + OTLPSpanExporter.shutdownTimeout + .seconds(5)
         let all = services + (reload.map { [$0] } ?? [])
         var configuration = ServiceGroupConfiguration(
             services: all.map {
@@ -189,7 +197,7 @@ final class Gateway: Sendable, Unprintable {
             gracefulShutdownSignals: [.sigterm, .sigint], logger: parts.logger)
         configuration.maximumGracefulShutdownDuration = grace
         configuration.maximumCancellationDuration = .seconds(10)
-        await SecondSignal.watch(telemetry)
+        await ForcedShutdownSignal.watch(telemetry)
         defer { telemetry.shutdown() }
         try await ServiceGroup(configuration: configuration).run()
         parts.logger.notice("stopped")
@@ -214,15 +222,15 @@ struct NamedService: Service, Unprintable {
 
 extension TelemetrySettings {
     /// What a plan says about metrics, logs and traces.
-    init(_ plan: GatewayPlan) {
+    init(_ configuration: GatewayConfiguration) {
         self.init()
         version = Cloakroom.version
         commit = Cloakroom.commit
         // Without a listener for operators nobody could read them.
-        isMetricsEnabled = plan.admin != nil
-        logFormat = plan.logging.format == .json ? .json : .text
-        logLevel = Logger.Level(rawValue: plan.logging.level) ?? .info
-        isAccessLogEnabled = plan.logging.accessLog
-        tracing = plan.tracing
+        isMetricsEnabled = configuration.admin != nil
+        logFormat = configuration.logging.format == .json ? .json : .text
+        logLevel = Logger.Level(rawValue: configuration.logging.level) ?? .info
+        isAccessLogEnabled = configuration.logging.accessLog
+        tracing = configuration.tracing
     }
 }

@@ -20,7 +20,7 @@ extension SessionClock {
         // In this order: a pause in between makes the wall clock look late, and never ahead for good.
         let wall = Int64(Date().timeIntervalSince1970 * 1_000_000_000)
         let monotonic = Int64(clamping: NIODeadline.now().uptimeNanoseconds)
-        return Timestamp(milliseconds: (monotonic + steadied(wall - monotonic)) / 1_000_000)
+        return Timestamp(milliseconds: (monotonic + monotonicOffset(wall - monotonic)) / 1_000_000)
     }
 }
 
@@ -34,7 +34,7 @@ struct SpanExportService: Service, Unprintable {
 }
 
 /// The first signal lets exchanges finish; who sends a second one does not want to wait.
-enum SecondSignal {
+enum ForcedShutdownSignal {
     /// Counts signals from here on, for as long as the process lives.
     static func watch(_ telemetry: GatewayTelemetry) async {
         // Before anything listens: a signal that came between would not be counted.

@@ -13,28 +13,31 @@ import ServiceLifecycle
 /// The store of sessions that a plan names, joined with metrics and logs.
 struct SessionStoreSetup {
     let store: any SessionStore
-    let accounts: AccountHashes
+    let accounts: AccountHasher
 
     /// Makes the store; it is ``SessionStoreService`` that brings it up.
     /// - Parameter unsourced: The source of stored sessions that name none: the one at the start of this process, also
     ///   after a reload.
     /// - Throws: If a file for TLS with the server is of no use, or a secret is missing.
     init(
-        _ plan: SessionPlan, unsourced: SessionSource?, events: SessionEvents, telemetry: GatewayTelemetry,
+        _ configuration: SessionConfiguration, unsourced: SessionSource?, events: SessionStoreCallbacks,
+        telemetry: GatewayTelemetry,
         clock: SessionClock, logger: Logger
     ) throws {
         let metrics = telemetry.metrics
         let backend = metrics.sessionStore(
-            backend: plan.store.rawValue,
+            backend: configuration.store.rawValue,
             // Nothing of what the memory store does takes a time worth measuring.
-            operations: plan.store == .memory ? [] : SessionStoreOperation.allCases.map(\.rawValue))
-        let made = try SessionStores.make(
-            plan, tls: try Self.tls(plan), group: MultiThreadedEventLoopGroup.singleton, logger: logger,
+            operations: configuration.store == .memory ? [] : SessionStoreOperation.allCases.map(\.rawValue))
+        let made = try SessionStoreFactory.make(
+            configuration, tls: try Self.tls(configuration), group: MultiThreadedEventLoopGroup.singleton,
+            logger: logger,
             unsourced: unsourced ?? .unknown, clock: { clock.now }, events: events
         ) { operation, isSuccess, nanoseconds in
             backend.record(operation: operation.rawValue, isSuccess: isSuccess, nanoseconds: nanoseconds)
             telemetry.tracer.recordStoreCall(
-                operation.rawValue, backend: plan.store.rawValue, isSuccess: isSuccess, nanoseconds: nanoseconds)
+                operation.rawValue, backend: configuration.store.rawValue, isSuccess: isSuccess,
+                nanoseconds: nanoseconds)
         }
         let store = made.store
         self.store = store
@@ -46,9 +49,9 @@ struct SessionStoreSetup {
     }
 
     /// What `/ready` asks.
-    func probe(_ plan: SessionPlan) -> ReadinessProbe {
+    func probe(_ configuration: SessionConfiguration) -> ReadinessProbe {
         let store = store
-        let kind = plan.store.rawValue
+        let kind = configuration.store.rawValue
         return ReadinessProbe(name: "session store") {
             let isAvailable = store.isAvailable
             return ReadinessCheck(
@@ -57,8 +60,8 @@ struct SessionStoreSetup {
         }
     }
 
-    private static func tls(_ plan: SessionPlan) throws -> TLSConfiguration? {
-        guard plan.store == .valkey, let tls = plan.valkey.tls else { return nil }
+    private static func tls(_ configuration: SessionConfiguration) throws -> TLSConfiguration? {
+        guard configuration.store == .valkey, let tls = configuration.valkey.tls else { return nil }
         return try UpstreamTLS.configuration(tls, protocols: [])
     }
 }

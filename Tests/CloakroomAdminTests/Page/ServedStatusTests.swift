@@ -9,18 +9,18 @@ import Testing
 
 @Suite("Status page over HTTP")
 struct ServedStatusTests {
-    private let made = MadeUpStatus()
+    private let made = SampleStatus()
 
     private func serving(
         _ probes: [ReadinessProbe] = [], _ body: @Sendable (_ address: String) async throws -> Void
     ) async throws {
-        try await ServedAdmin.run(made.registry, probes, status: made.source, body)
+        try await RunningAdminServer.run(made.registry, probes, status: made.source, body)
     }
 
     @Test("The page may load its style sheet and nothing else, run nothing, be framed nowhere and be kept nowhere")
     func policy() async throws {
         try await serving { address in
-            let (response, body) = try await ServedAdmin.send(.GET, address + "/")
+            let (response, body) = try await RunningAdminServer.send(.GET, address + "/")
             #expect(response.status == .ok)
             #expect(response.headers["content-type"] == ["text/html; charset=utf-8"])
             #expect(
@@ -42,7 +42,7 @@ struct ServedStatusTests {
     @Test("The style sheet is there, and loads nothing")
     func style() async throws {
         try await serving { address in
-            let (response, body) = try await ServedAdmin.send(.GET, address + "/status.css")
+            let (response, body) = try await RunningAdminServer.send(.GET, address + "/status.css")
             #expect(response.status == .ok)
             #expect(response.headers["content-type"] == ["text/css; charset=utf-8"])
             let css = String(decoding: body, as: UTF8.self)
@@ -59,7 +59,7 @@ struct ServedStatusTests {
             ReadinessCheck(name: "session store", isReady: false, detail: "it is gone")
         }
         try await serving([failing]) { address in
-            let (response, body) = try await ServedAdmin.send(.GET, address + "/status.json")
+            let (response, body) = try await RunningAdminServer.send(.GET, address + "/status.json")
             #expect(response.status == .ok)
             #expect(response.headers["content-type"] == ["application/json"])
             #expect(response.headers["cache-control"] == ["no-store"])
@@ -67,7 +67,7 @@ struct ServedStatusTests {
             #expect(document["state"] as? String == "not_ready")
             let routes = try #require(document["routes"] as? [[String: Any]])
             #expect(routes.first?["name"] as? String == "episodes")
-            let (page, html) = try await ServedAdmin.send(.GET, address + "/")
+            let (page, html) = try await RunningAdminServer.send(.GET, address + "/")
             #expect(page.status == .ok)
             #expect(String(decoding: html, as: UTF8.self).contains("it is gone"))
         }
@@ -77,18 +77,18 @@ struct ServedStatusTests {
     func methods() async throws {
         try await serving { address in
             for path in ["/", "/status.json", "/status.css"] {
-                let (head, body) = try await ServedAdmin.send(.HEAD, address + path)
+                let (head, body) = try await RunningAdminServer.send(.HEAD, address + path)
                 #expect(head.status == .ok)
                 #expect(body.isEmpty)
                 #expect((head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0) > 500)
                 for method in [HTTPMethod.POST, .PUT, .DELETE] {
-                    let (refused, _) = try await ServedAdmin.send(method, address + path)
-                    #expect(refused.status == .methodNotAllowed)
-                    #expect(refused.headers["allow"] == ["GET, HEAD"])
+                    let (rejected, _) = try await RunningAdminServer.send(method, address + path)
+                    #expect(rejected.status == .methodNotAllowed)
+                    #expect(rejected.headers["allow"] == ["GET, HEAD"])
                 }
             }
             for path in ["/status", "/index.html", "/status.json/", "/favicon.ico"] {
-                let (response, _) = try await ServedAdmin.send(.GET, address + path)
+                let (response, _) = try await RunningAdminServer.send(.GET, address + path)
                 #expect(response.status == .notFound, "\(path)")
             }
         }
@@ -97,11 +97,11 @@ struct ServedStatusTests {
     @Test("It looks again by itself only when it is asked to, and only that often")
     func refreshing() async throws {
         try await serving { address in
-            let (asked, body) = try await ServedAdmin.send(.GET, address + "/?refresh=10")
+            let (asked, body) = try await RunningAdminServer.send(.GET, address + "/?refresh=10")
             #expect(asked.headers["refresh"] == ["10"])
             #expect(String(decoding: body, as: UTF8.self).contains("Looks again every 10 s"))
             for query in ["?refresh=0", "?refresh=10;url=https://example.com", "?refresh=1", "?x"] {
-                let (response, _) = try await ServedAdmin.send(.GET, address + "/" + query)
+                let (response, _) = try await RunningAdminServer.send(.GET, address + "/" + query)
                 #expect(response.status == .ok)
                 #expect(response.headers["refresh"].isEmpty, "\(query)")
             }
@@ -110,9 +110,9 @@ struct ServedStatusTests {
 
     @Test("Without a source there is no page")
     func none() async throws {
-        try await ServedAdmin.run { address in
+        try await RunningAdminServer.run { address in
             for path in ["/", "/status.json", "/status.css"] {
-                let (response, _) = try await ServedAdmin.send(.GET, address + path)
+                let (response, _) = try await RunningAdminServer.send(.GET, address + path)
                 #expect(response.status == .notFound, "\(path)")
             }
         }
@@ -122,10 +122,10 @@ struct ServedStatusTests {
     func metrics() async throws {
         made.served(1)
         try await serving { address in
-            let (plain, _) = try await ServedAdmin.send(.GET, address + "/metrics")
+            let (plain, _) = try await RunningAdminServer.send(.GET, address + "/metrics")
             #expect(plain.headers["content-type"] == ["text/plain; version=0.0.4; charset=utf-8"])
             #expect(plain.headers["vary"] == ["Accept"])
-            let (open, body) = try await ServedAdmin.send(
+            let (open, body) = try await RunningAdminServer.send(
                 .GET, address + "/metrics",
                 [("accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")])
             #expect(open.headers.first(name: "content-type")?.hasPrefix("application/openmetrics-text") == true)

@@ -6,9 +6,9 @@ import Testing
 
 @Suite("Status page")
 struct StatusPageTests {
-    private let made = MadeUpStatus()
+    private let made = SampleStatus()
 
-    private func html(_ made: MadeUpStatus, _ checks: [ReadinessCheck] = []) throws -> String {
+    private func html(_ made: SampleStatus, _ checks: [ReadinessCheck] = []) throws -> String {
         try #require(StatusPage(made.document(checks)).html())
     }
 
@@ -30,14 +30,14 @@ struct StatusPageTests {
     @Test("It shows what the document says")
     func facts() throws {
         var made = made
-        made.config.lastReload = .init(time: MadeUpStatus.now, problems: ["cloakroom.yaml:3:5: routes.0.path: no"])
+        made.config.lastReload = .init(time: SampleStatus.now, problems: ["cloakroom.yaml:3:5: routes.0.path: no"])
         made.upstreams = [
             UpstreamStatus(
                 name: "api",
                 targets: [
                     .init(
                         address: "http://10.0.0.1:80", circuit: .open,
-                        lastFailure: .init(time: MadeUpStatus.now - .seconds(90), reason: "connection refused"))
+                        lastFailure: .init(time: SampleStatus.now - .seconds(90), reason: "connection refused"))
                 ])
         ]
         made.served(200, route: "video", milliseconds: 12_000)
@@ -57,19 +57,19 @@ struct StatusPageTests {
         // A quotation mark with an accent is one to a browser.
         let hostile = "<script>alert(1)</script>\"\u{301} onload='x' & \u{202E}\u{0}{{version}}"
         made.config = ConfigStatus(
-            file: hostile, hash: hostile, loadedAt: MadeUpStatus.now,
-            lastReload: .init(time: MadeUpStatus.now, problems: [hostile]))
+            file: hostile, hash: hostile, loadedAt: SampleStatus.now,
+            lastReload: .init(time: SampleStatus.now, problems: [hostile]))
         made.upstreams = [
             UpstreamStatus(
                 name: hostile,
                 targets: [
                     .init(
                         address: hostile, circuit: .open,
-                        lastFailure: .init(time: MadeUpStatus.now, reason: hostile))
+                        lastFailure: .init(time: SampleStatus.now, reason: hostile))
                 ])
         ]
         made.certificates = [
-            CertificateStatus(listener: hostile, file: hostile, names: [hostile], notAfter: MadeUpStatus.now)
+            CertificateStatus(listener: hostile, file: hostile, names: [hostile], notAfter: SampleStatus.now)
         ]
         made.served(1, route: hostile, status: 500)
         let html = try html(made, [ReadinessCheck(name: hostile, isReady: false, detail: hostile)])

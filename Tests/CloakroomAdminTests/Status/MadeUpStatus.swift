@@ -4,7 +4,7 @@ import CloakroomTelemetry
 @testable import CloakroomAdmin
 
 /// What a gateway tells that is in good order, unless a test says otherwise.
-struct MadeUpStatus: Sendable {
+struct SampleStatus: Sendable {
     static let now = Timestamp(seconds: 1_800_000_000)
 
     var config = ConfigStatus(file: "cloakroom.yaml", hash: "0123456789ab", loadedAt: now - .seconds(600))
@@ -14,10 +14,10 @@ struct MadeUpStatus: Sendable {
     var store = "memory"
     let registry = PrometheusRegistry()
 
-    var source: StatusSource {
+    var source: StatusDataSource {
         let isDraining = isDraining
         let (config, upstreams, certificates) = (config, upstreams, certificates)
-        return StatusSource(
+        return StatusDataSource(
             config: { config }, upstreams: { upstreams }, certificates: { certificates },
             isDraining: { isDraining }, store: store, version: "1.2.3", commit: "abcdef0")
     }

@@ -5,24 +5,24 @@ import Testing
 @testable import CloakroomAdmin
 
 @Suite("What deserves an operator's look")
-struct StatusConcernTests {
-    private var made = MadeUpStatus()
+struct StatusAlertTests {
+    private var made = SampleStatus()
 
     @Test("A gateway in good order has no concerns")
     func none() {
         made.served(100)
         made.sent(100)
         made.count("cloakroom_sign_ins_total", [("outcome", "rejected")], 50)
-        #expect(made.document([ReadinessCheck(name: "listening", isReady: true)]).concerns.isEmpty)
+        #expect(made.document([ReadinessCheck(name: "listening", isReady: true)]).alerts.isEmpty)
     }
 
     @Test("What keeps traffic away comes before what only may")
     func order() {
         var made = made
-        made.config.lastReload = .init(time: MadeUpStatus.now, problems: ["cloakroom.yaml:1:1: no"])
+        made.config.lastReload = .init(time: SampleStatus.now, problems: ["cloakroom.yaml:1:1: no"])
         made.upstreams = [UpstreamStatus(name: "api", targets: [.init(address: "x", circuit: .open)])]
         let failing = ReadinessCheck(name: "session store", isReady: false, detail: "it is gone")
-        let concerns = made.document([failing]).concerns
+        let concerns = made.document([failing]).alerts
         #expect(concerns.map(\.kind) == [.notReady, .upstream, .reloadFailed])
         #expect(concerns.map(\.severity) == [.critical, .critical, .warning])
         #expect(concerns.first?.text == "The check “session store” does not hold: it is gone.")
@@ -31,38 +31,38 @@ struct StatusConcernTests {
     @Test("A reload that succeeded is none")
     func reload() {
         var made = made
-        made.config.lastReload = .init(time: MadeUpStatus.now)
-        #expect(made.document().concerns.isEmpty)
+        made.config.lastReload = .init(time: SampleStatus.now)
+        #expect(made.document().alerts.isEmpty)
     }
 
     @Test(
         "A certificate is one from fourteen days before it expires",
-        arguments: [(20, nil), (14, nil), (13, StatusConcern.Severity.warning), (0, .critical), (-1, .critical)])
-    func certificate(days: Int, severity: StatusConcern.Severity?) {
+        arguments: [(20, nil), (14, nil), (13, StatusAlert.Severity.warning), (0, .critical), (-1, .critical)])
+    func certificate(days: Int, severity: StatusAlert.Severity?) {
         var made = made
         made.certificates = [
             CertificateStatus(
                 listener: "l", file: "f", names: ["localhost"],
-                notAfter: MadeUpStatus.now + .seconds(days * 86_400 + 60))
+                notAfter: SampleStatus.now + .seconds(days * 86_400 + 60))
         ]
-        #expect(made.document().concerns.first?.severity == severity)
+        #expect(made.document().alerts.first?.severity == severity)
     }
 
     @Test("A route is one if one in twenty of its requests failed, and not if fewer did")
     func route() {
         made.served(96)
         made.served(4, status: 500)
-        #expect(made.document().concerns.isEmpty)
+        #expect(made.document().alerts.isEmpty)
         made.served(4, status: 502)
-        #expect(made.document().concerns.map(\.kind) == [.route])
+        #expect(made.document().alerts.map(\.kind) == [.route])
     }
 
     @Test("The store is one if it is down and no check says so")
     func store() {
         made.gauge("cloakroom_session_store_up", [("backend", "sqlite")], 0)
-        #expect(made.document().concerns.map(\.kind) == [.store])
+        #expect(made.document().alerts.map(\.kind) == [.store])
         let failing = ReadinessCheck(name: "session store", isReady: false)
-        #expect(made.document([failing]).concerns.map(\.kind) == [.notReady])
+        #expect(made.document([failing]).alerts.map(\.kind) == [.notReady])
     }
 
     @Test("Sign-ins and refreshes are when the upstream refuses the gateway's own requests")
@@ -75,7 +75,7 @@ struct StatusConcernTests {
                 .record(nanoseconds: 1)
             made.count(counter, [("outcome", "misconfigured")], 1)
         }
-        #expect(made.document().concerns.map(\.kind) == [.signIns, .refreshes])
+        #expect(made.document().alerts.map(\.kind) == [.signIns, .refreshes])
     }
 
     @Test("Sign-ins, refreshes and telemetry are when they fail through no fault of the user's, and waiting is")
@@ -92,7 +92,7 @@ struct StatusConcernTests {
         made.count("cloakroom_token_refreshes_total", [("outcome", "transient")], 1)
         made.count("cloakroom_telemetry_dropped_total", [("signal", "logs")], 3)
         made.gauge("cloakroom_upstream_pending_requests", [("upstream", "api")], 1)
-        let concerns = made.document().concerns
+        let concerns = made.document().alerts
         #expect(concerns.map(\.kind) == [.upstream, .signIns, .refreshes, .telemetry])
         #expect(concerns.map(\.severity).allSatisfy { $0 == .warning })
         #expect(concerns.dropFirst().first?.text == "1 sign-in failed through no fault of the user’s.")

@@ -13,7 +13,7 @@ struct StatusHistoryTests {
         let histogram = registry.histogram(
             "http_server_request_duration_seconds", help: "", labels: [("http_route", "episodes")])
         for _ in 0..<count { histogram.record(nanoseconds: 1_000_000) }
-        return StatusSample(registry.reading())
+        return StatusSample(registry.snapshot())
     }
 
     private func recent(_ history: StatusHistory, _ count: Int, after seconds: Int) -> (UInt64?, Double) {
@@ -55,7 +55,7 @@ struct StatusHistoryTests {
         for tick in 0..<31 { history.append(sample(5), at: start + .seconds(10 * tick)) }
         registry.histogram("http_server_request_duration_seconds", help: "", labels: [("http_route", "video")])
             .record(nanoseconds: 1)
-        let window = history.window(to: StatusSample(registry.reading()), at: start + .seconds(301))
+        let window = history.window(to: StatusSample(registry.snapshot()), at: start + .seconds(301))
         #expect(window.change.routes["video"]?.count == 1)
         #expect(recent(history, 3, after: 301).0 == 0)
         #expect(window.rate(602) == 2)

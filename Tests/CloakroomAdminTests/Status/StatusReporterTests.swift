@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Status document")
 struct StatusReporterTests {
-    private let made = MadeUpStatus()
+    private let made = SampleStatus()
 
     @Test("A route's series of all methods and statuses are added up; 5xx are failures and 401s are told apart")
     func routes() throws {
@@ -101,7 +101,7 @@ struct StatusReporterTests {
     func certificates() {
         var made = made
         made.certificates = [(86_400 * 30, "far"), (-1, "gone"), (86_399, "today"), (86_400, "tomorrow")].map {
-            CertificateStatus(listener: "l", file: $0.1, names: [], notAfter: MadeUpStatus.now + .seconds($0.0))
+            CertificateStatus(listener: "l", file: $0.1, names: [], notAfter: SampleStatus.now + .seconds($0.0))
         }
         let document = made.document()
         #expect(document.certificates.map(\.file) == ["gone", "today", "tomorrow", "far"])
@@ -122,7 +122,7 @@ struct StatusReporterTests {
     func json() throws {
         made.served(1, milliseconds: 12_000)
         var made = made
-        made.config.lastReload = .init(time: MadeUpStatus.now, problems: ["no"])
+        made.config.lastReload = .init(time: SampleStatus.now, problems: ["no"])
         let encoder = JSONEncoder()
         encoder.keyEncodingStrategy = .convertToSnakeCase
         let object = try JSONSerialization.jsonObject(with: encoder.encode(made.document()))

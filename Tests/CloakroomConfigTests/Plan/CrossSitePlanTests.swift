@@ -3,14 +3,14 @@ import CloakroomCore
 import Foundation
 import Testing
 
-@Suite struct CrossSitePlanTests {
+@Suite struct CrossSiteConfigurationTests {
     /// The good configuration with a line in front of the section `session`, which stands in line 10.
-    private func folder(_ line: String) throws -> ConfigFolder {
-        try ConfigFolder(ConfigFolder.good.replacingOccurrences(of: "session:", with: line + "\nsession:"))
+    private func directory(_ line: String) throws -> ConfigFixture {
+        try ConfigFixture(ConfigFixture.good.replacingOccurrences(of: "session:", with: line + "\nsession:"))
     }
 
     @Test func nothingIsTrustedByDefault() throws {
-        #expect(try ConfigFolder().load().plan.crossSite == CrossSitePlan())
+        #expect(try ConfigFixture().load().configuration.crossSite == CrossSiteConfiguration())
     }
 
     @Test(arguments: [
@@ -21,7 +21,8 @@ import Testing
         ("https://[::1]", "https://[::1]"),
     ])
     func anOriginIsKeptAsBrowsersWriteIt(_ text: String, _ origin: String) throws {
-        #expect(try folder("cors: { origins: [\"\(text)\"] }").load().plan.crossSite.corsOrigins == [origin])
+        #expect(
+            try directory("cors: { origins: [\"\(text)\"] }").load().configuration.crossSite.corsOrigins == [origin])
     }
 
     @Test(arguments: [
@@ -39,13 +40,15 @@ import Testing
         ("https://", "\"https://\" has no valid host and port (\(example))"),
         ("https://a.test:0", "\"https://a.test:0\" has no valid host and port (\(example))"),
     ])
-    func whatIsNoOriginIsToldWithTheReason(_ text: String, _ mistake: String) throws {
+    func whatIsNoOriginIsToldWithTheReason(_ text: String, _ valueError: String) throws {
         let place = "cloakroom.yaml:10:"
         #expect(
-            try folder("cors: { origins: [\"\(text)\"] }").mistakes() == [place + "19: cors.origins.0: " + mistake])
+            try directory("cors: { origins: [\"\(text)\"] }").valueErrors() == [
+                place + "19: cors.origins.0: " + valueError
+            ])
         #expect(
-            try folder("csrf: { trustedOrigins: [\"\(text)\"] }").mistakes() == [
-                place + "26: csrf.trustedOrigins.0: " + mistake
+            try directory("csrf: { trustedOrigins: [\"\(text)\"] }").valueErrors() == [
+                place + "26: csrf.trustedOrigins.0: " + valueError
             ])
     }
 
@@ -77,15 +80,15 @@ import Testing
             "23: accounts.throttle: \"often\" is neither true nor false (write true or false)"
         ),
     ])
-    func aMistakeIsToldWithItsPlace(_ line: String, _ mistake: String) throws {
-        let mistakes = try folder(line).mistakes()
-        #expect(mistakes == ["cloakroom.yaml:10:" + mistake])
-        #expect(!mistakes.joined().contains("canary"))
+    func aValueErrorIsToldWithItsPlace(_ line: String, _ valueError: String) throws {
+        let valueErrors = try directory(line).valueErrors()
+        #expect(valueErrors == ["cloakroom.yaml:10:" + valueError])
+        #expect(!valueErrors.joined().contains("canary"))
     }
 
     @Test func theOperatorsTokenIsReadFromItsFile() throws {
-        let folder = try folder("admin: { tokenFile: token }")
-        try folder.write("0123456789abcdef\n", to: "token")
-        #expect(try folder.load().plan.admin?.token == Secret("0123456789abcdef"))
+        let directory = try directory("admin: { tokenFile: token }")
+        try directory.write("0123456789abcdef\n", to: "token")
+        #expect(try directory.load().configuration.admin?.token == Secret("0123456789abcdef"))
     }
 }

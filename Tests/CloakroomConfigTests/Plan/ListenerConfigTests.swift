@@ -3,16 +3,16 @@ import CloakroomCore
 import Testing
 
 @Suite("What a listener accepts")
-struct ListenerConfigTests {
+struct ListenerSectionTests {
     /// The listener's address, with keys below it.
     private static func listener(_ keys: String...) -> String {
         (["address: 127.0.0.1:0"] + keys.map { "    " + $0 }).joined(separator: "\n")
     }
 
-    private static func load(_ keys: String...) throws -> GatewayPlan {
-        let yaml = ConfigFolder.good.replacing(
+    private static func load(_ keys: String...) throws -> GatewayConfiguration {
+        let yaml = ConfigFixture.good.replacing(
             "address: 127.0.0.1:0", with: (["address: 127.0.0.1:0"] + keys.map { "    " + $0 }).joined(separator: "\n"))
-        return try ConfigFolder(yaml).load().plan
+        return try ConfigFixture(yaml).load().configuration
     }
 
     @Test("In clear text HTTP/2 is spoken only where somebody says so, and no PROXY header is expected")
@@ -25,10 +25,10 @@ struct ListenerConfigTests {
 
     @Test("The sources of PROXY headers are addresses and ranges")
     func proxyProtocol() throws {
-        let plan = try Self.load("proxyProtocol: { trustedSources: [10.0.0.0/8, \"::1\"] }")
+        let configuration = try Self.load("proxyProtocol: { trustedSources: [10.0.0.0/8, \"::1\"] }")
         #expect(
-            plan.listeners.first?.proxyProtocolSources
-                == [AddressRange("10.0.0.0/8"), AddressRange("::1")].compactMap(\.self))
+            configuration.listeners.first?.proxyProtocolSources
+                == [CIDRBlock("10.0.0.0/8"), CIDRBlock("::1")].compactMap(\.self))
     }
 
     @Test(
@@ -48,27 +48,27 @@ struct ListenerConfigTests {
                 "3:5: listeners.0.proxyProtocol: expects keys, not one value (write its keys below it, indented)"
             ),
         ])
-    func mistakes(keys: String, mistake: String) throws {
-        let mistakes = try ConfigFolder.mistakes(replacing: "address: 127.0.0.1:0", by: Self.listener(keys))
-        #expect(mistakes == ["cloakroom.yaml:" + mistake])
+    func valueErrors(keys: String, valueError: String) throws {
+        let valueErrors = try ConfigFixture.valueErrors(replacing: "address: 127.0.0.1:0", by: Self.listener(keys))
+        #expect(valueErrors == ["cloakroom.yaml:" + valueError])
     }
 
     @Test("A section for PROXY headers that does not say whose is incomplete")
     func missingSources() throws {
-        let mistakes = try ConfigFolder.mistakes(
+        let valueErrors = try ConfigFixture.valueErrors(
             replacing: "address: 127.0.0.1:0", by: Self.listener("proxyProtocol: {}"))
-        #expect(mistakes.count == 1)
-        #expect(mistakes.first?.contains("proxyProtocol") == true)
+        #expect(valueErrors.count == 1)
+        #expect(valueErrors.first?.contains("proxyProtocol") == true)
     }
 
     @Test("Connections are limited in all and by address")
     func limits() throws {
-        let limits = try ConfigFolder().load().plan.limits
+        let limits = try ConfigFixture().load().configuration.limits
         #expect(limits.connections == 20_000)
         #expect(limits.connectionsPerAddress == 1_000)
-        let unlimited = try ConfigFolder().load(overrides: [("limits.connectionsPerAddress", "0")])
-        #expect(unlimited.plan.limits.connectionsPerAddress == 0)
-        let mistakes = try ConfigFolder().mistakes(overrides: [("limits.connectionsPerAddress", "-1")])
-        #expect(mistakes.count == 1)
+        let unlimited = try ConfigFixture().load(overrides: [("limits.connectionsPerAddress", "0")])
+        #expect(unlimited.configuration.limits.connectionsPerAddress == 0)
+        let valueErrors = try ConfigFixture().valueErrors(overrides: [("limits.connectionsPerAddress", "-1")])
+        #expect(valueErrors.count == 1)
     }
 }

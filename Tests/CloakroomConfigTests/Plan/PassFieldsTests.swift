@@ -4,20 +4,20 @@ import Testing
 
 @Suite("Which request fields a route can let through")
 struct PassFieldsTests {
-    private static func mistakes(_ names: String) throws -> [String] {
-        try ConfigFolder.mistakes(
+    private static func valueErrors(_ names: String) throws -> [String] {
+        try ConfigFixture.valueErrors(
             replacing: "inject: [apiToken, bearer]", by: "inject: [apiToken, bearer]\n    passFields: [\(names)]")
     }
 
     @Test("Rule 43: none by default, and what is listed is in the plan")
     func listed() throws {
-        #expect(try ConfigFolder().load().plan.routes.allSatisfy(\.passFields.isEmpty))
-        let folder = try ConfigFolder(
-            ConfigFolder.good.replacing(
+        #expect(try ConfigFixture().load().configuration.routes.allSatisfy(\.passFields.isEmpty))
+        let directory = try ConfigFixture(
+            ConfigFixture.good.replacing(
                 "inject: [apiToken, bearer]",
                 with: "inject: [apiToken, bearer]\n    passFields: [X-HTTP-Method-Override, remote-user]"))
-        #expect(try folder.load().plan.routes[1].passFields == ["X-HTTP-Method-Override", "remote-user"])
-        let report = folder.report { Report.explain($0, method: "GET", target: "/videos/1") }
+        #expect(try directory.load().configuration.routes[1].passFields == ["X-HTTP-Method-Override", "remote-user"])
+        let report = directory.report { CommandReport.explain($0, method: "GET", target: "/videos/1") }
         #expect(
             report.text.contains(
                 "fields that name another method, path, address or user except X-HTTP-Method-Override and remote-user\n"
@@ -30,20 +30,20 @@ struct PassFieldsTests {
             "Authorization", "Cookie", "Connection", "X-Api-Token", "Host", "X-Forwarded-For", "X-Real-IP",
             "X-Client-Cert-Subject", "Accept", "X-HTTP-Method-Overrride",
         ])
-    func refused(name: String) throws {
-        let mistakes = try Self.mistakes(name)
-        #expect(mistakes.count == 1)
-        #expect(mistakes.first?.contains("routes.1.passFields.0: \(name) is ") == true, "\(mistakes)")
+    func rejected(name: String) throws {
+        let valueErrors = try Self.valueErrors(name)
+        #expect(valueErrors.count == 1)
+        #expect(valueErrors.first?.contains("routes.1.passFields.0: \(name) is ") == true, "\(valueErrors)")
     }
 
     @Test("Rule 43: the field of an API token cannot be listed")
     func apiToken() throws {
-        let yaml = ConfigFolder.good
+        let yaml = ConfigFixture.good
             .replacing("apiToken: { value: demo }", with: "apiToken: { header: X-Remote-Token, value: demo }")
             .replacing(
                 "inject: [apiToken, bearer]", with: "inject: [apiToken, bearer]\n    passFields: [x-remote-token]")
-        let mistakes = try ConfigFolder(yaml).mistakes()
-        #expect(mistakes.count == 1)
-        #expect(mistakes.first?.contains("is the field of an API token") == true, "\(mistakes)")
+        let valueErrors = try ConfigFixture(yaml).valueErrors()
+        #expect(valueErrors.count == 1)
+        #expect(valueErrors.first?.contains("is the field of an API token") == true, "\(valueErrors)")
     }
 }

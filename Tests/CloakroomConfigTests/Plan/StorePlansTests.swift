@@ -3,77 +3,80 @@ import CloakroomCore
 import Foundation
 import Testing
 
-@Suite struct StorePlansTests {
+@Suite struct StoreConfigurationsTests {
     private static let secret = LoadConfigTests.secret
     private static let other = "fedcba9876543210fedcba9876543210"
 
     /// The good configuration with other lines in place of the idle timeout, which stands in line 11.
-    private func folder(_ lines: String...) throws -> ConfigFolder {
-        try ConfigFolder(
-            ConfigFolder.good.replacingOccurrences(of: "idleTimeout: 15m", with: lines.joined(separator: "\n  ")))
+    private func directory(_ lines: String...) throws -> ConfigFixture {
+        try ConfigFixture(
+            ConfigFixture.good.replacingOccurrences(of: "idleTimeout: 15m", with: lines.joined(separator: "\n  ")))
     }
 
     @Test func oneKeyChoosesAmongStoresThatAreAllSetUp() throws {
-        let folder = try folder(
+        let directory = try directory(
             "secrets: [\(Self.secret)]", "sqlite: { path: a.sqlite }", "valkey: { addresses: [localhost:6379] }")
-        for store in SessionPlan.Store.allCases {
-            let plan = try folder.load(overrides: [("session.store", store.rawValue)]).plan.session
-            #expect(plan.store == store)
-            #expect(plan.sqlite.path == folder.path + "/a.sqlite")
-            #expect(plan.valkey == ValkeyPlan(addresses: [HostAndPort(host: "localhost", port: 6379)]))
+        for store in SessionConfiguration.Store.allCases {
+            let configuration = try directory.load(overrides: [("session.store", store.rawValue)]).configuration.session
+            #expect(configuration.store == store)
+            #expect(configuration.sqlite.path == directory.path + "/a.sqlite")
+            #expect(
+                configuration.valkey == ValkeyConfiguration(addresses: [HostAndPort(host: "localhost", port: 6379)]))
         }
     }
 
     @Test func aStoreThatIsChosenSaysWhatItNeeds() throws {
         let secrets = " (make one with openssl rand -base64 48, or name a file that holds it in secretsFile)"
         #expect(
-            try folder("store: sqlite").mistakes() == [
+            try directory("store: sqlite").valueErrors() == [
                 "cloakroom.yaml:10:1: session.secrets: is missing: the store sqlite seals sessions" + secrets,
                 "cloakroom.yaml:10:1: session.sqlite.path: is missing: the store sqlite keeps sessions in a file"
                     + " (write its path)",
             ])
         #expect(
-            try folder("store: valkey").mistakes() == [
+            try directory("store: valkey").valueErrors() == [
                 "cloakroom.yaml:10:1: session.secrets: is missing: the store valkey seals sessions" + secrets,
                 "cloakroom.yaml:10:1: session.valkey.addresses: is missing: the store valkey is a server"
                     + " (write a list such as [127.0.0.1:6379])",
             ])
         #expect(
-            try folder("store: redis").mistakes() == [
+            try directory("store: redis").valueErrors() == [
                 "cloakroom.yaml:11:10: session.store: there is one kind of store for Valkey and Redis (write valkey)"
             ])
     }
 
     @Test func secretsAreReadFromAFileOneALine() throws {
-        let folder = try folder("store: sqlite", "secretsFile: secrets", "sqlite: { path: /tmp/a.sqlite }")
-        try folder.write("\(Self.secret)\r\n\n   \n\(Self.other)\n\n", to: "secrets")
-        let config = try folder.load()
-        #expect(config.plan.session.secrets == [Secret(Self.secret), Secret(Self.other)])
-        #expect(config.plan.session.sqlite.path == "/tmp/a.sqlite")
+        let directory = try directory("store: sqlite", "secretsFile: secrets", "sqlite: { path: /tmp/a.sqlite }")
+        try directory.write("\(Self.secret)\r\n\n   \n\(Self.other)\n\n", to: "secrets")
+        let config = try directory.load()
+        #expect(config.configuration.session.secrets == [Secret(Self.secret), Secret(Self.other)])
+        #expect(config.configuration.session.sqlite.path == "/tmp/a.sqlite")
         let value = config.values.first { $0.key == "session.secrets" }
         #expect(value?.value == "[<redacted>, <redacted>]")
-        #expect(value?.origin == "secret file \(folder.path)/secrets")
-        try folder.write("\n", to: "secrets")
+        #expect(value?.origin == "secret file \(directory.path)/secrets")
+        try directory.write("\n", to: "secrets")
         #expect(
-            folder.mistakes() == [
+            directory.valueErrors() == [
                 "cloakroom.yaml:12:16: session.secretsFile: \"secrets\" is empty"
                     + " (put the secrets into it, one a line, the newest first)"
             ])
     }
 
     @Test func secretsComeFromTheEnvironmentInOneVariable() throws {
-        let folder = try folder("store: valkey", "valkey: { addresses: [a:1] }")
-        let plan = try folder.load(environment: ["CLOAKROOM_SESSION_SECRETS": "\(Self.secret),\(Self.other)"]).plan
-        #expect(plan.session.secrets == [Secret(Self.secret), Secret(Self.other)])
+        let directory = try directory("store: valkey", "valkey: { addresses: [a:1] }")
+        let configuration = try directory.load(environment: [
+            "CLOAKROOM_SESSION_SECRETS": "\(Self.secret),\(Self.other)"
+        ]).configuration
+        #expect(configuration.session.secrets == [Secret(Self.secret), Secret(Self.other)])
     }
 
     @Test func tlsWithTheServerIsOnWhereItsSectionIs() throws {
-        func tls(_ section: String) throws -> UpstreamTLSPlan? {
-            try folder("valkey: { addresses: [a:1]\(section) }").load().plan.session.valkey.tls
+        func tls(_ section: String) throws -> UpstreamTLSConfiguration? {
+            try directory("valkey: { addresses: [a:1]\(section) }").load().configuration.session.valkey.tls
         }
         #expect(try tls("") == nil)
-        #expect(try tls(", tls: { enabled: true }") == UpstreamTLSPlan())
-        #expect(try tls(", tls: { serverName: a.test }") == UpstreamTLSPlan(serverName: "a.test"))
+        #expect(try tls(", tls: { enabled: true }") == UpstreamTLSConfiguration())
+        #expect(try tls(", tls: { serverName: a.test }") == UpstreamTLSConfiguration(serverName: "a.test"))
         #expect(try tls(", tls: { enabled: false, serverName: a.test }") == nil)
     }
 
@@ -124,19 +127,19 @@ import Testing
             "write plain text; a file may end with one line break"
         ),
     ])
-    func aMistakeInAStoreIsToldWithItsPlace(_ line: String, _ mistake: String, _ suggestion: String) throws {
-        let mistakes = try folder(line).mistakes()
-        #expect(mistakes == ["cloakroom.yaml:\(mistake) (\(suggestion))"])
-        #expect(!mistakes.joined().contains("canary"))
+    func aValueErrorInAStoreIsToldWithItsPlace(_ line: String, _ valueError: String, _ suggestion: String) throws {
+        let valueErrors = try directory(line).valueErrors()
+        #expect(valueErrors == ["cloakroom.yaml:\(valueError) (\(suggestion))"])
+        #expect(!valueErrors.joined().contains("canary"))
     }
 
     private static let openssl = "make one with openssl rand -base64 48"
 
-    @Test func theFolderOfTheFileHasToBeThereOnlyWhereItIsUsed() throws {
-        let folder = try folder("secrets: [\(Self.secret)]", "sqlite: { path: nowhere/a.sqlite }")
-        #expect(folder.mistakes() == [])
+    @Test func theDirectoryOfTheFileHasToBeThereOnlyWhereItIsUsed() throws {
+        let directory = try directory("secrets: [\(Self.secret)]", "sqlite: { path: nowhere/a.sqlite }")
+        #expect(directory.valueErrors() == [])
         #expect(
-            folder.mistakes(overrides: [("session.store", "sqlite")]) == [
+            directory.valueErrors(overrides: [("session.store", "sqlite")]) == [
                 "cloakroom.yaml:12:19: session.sqlite.path: there is no folder \"nowhere\" (create it, or correct the path)"
             ])
     }
@@ -144,14 +147,14 @@ import Testing
     @Test("Rule 22: no report shows a secret of the session section or the operator's token")
     func secretsAreRedacted() throws {
         let canary = "canary-7f3a-0123456789abcdef0123456789abcdef"
-        let folder = try folder(
+        let directory = try directory(
             "secrets: [\(canary)]", "valkey:", "  addresses: [a:1]", "  sentinelPrimary: m", "  password: \(canary)",
             "  sentinelPassword: \(canary)")
         let overrides = [(key: "admin.token", value: canary)]
-        let report = Report.printConfig(folder.sources(overrides: overrides))
+        let report = CommandReport.printConfig(directory.sources(overrides: overrides))
         #expect(report.exitCode == 0)
         #expect(report.text.contains("<redacted>"))
         #expect(!report.text.contains("canary"))
-        #expect(!String(reflecting: try folder.load(overrides: overrides)).contains("canary"))
+        #expect(!String(reflecting: try directory.load(overrides: overrides)).contains("canary"))
     }
 }

@@ -6,47 +6,52 @@ import Testing
     private static let pair = "certificateFile: tls.crt, keyFile: tls.key"
 
     /// The good configuration with a listener that speaks TLS, in a folder with the files.
-    private func folder(tls: String) throws -> ConfigFolder {
+    private func directory(tls: String) throws -> ConfigFixture {
         let address = "  - address: 127.0.0.1:0\n"
-        let yaml = ConfigFolder.good.split(separator: address, maxSplits: 1).joined(
+        let yaml = ConfigFixture.good.split(separator: address, maxSplits: 1).joined(
             separator: address + "    tls: { \(tls) }\n")
-        let folder = try ConfigFolder(yaml)
+        let directory = try ConfigFixture(yaml)
         for name in ["tls", "other", "ca"] {
-            try folder.write("-----BEGIN CERTIFICATE-----\n", to: name + ".crt")
-            try folder.write("-----BEGIN PRIVATE KEY-----\n", to: name + ".key")
+            try directory.write("-----BEGIN CERTIFICATE-----\n", to: name + ".crt")
+            try directory.write("-----BEGIN PRIVATE KEY-----\n", to: name + ".key")
         }
-        return folder
+        return directory
     }
 
-    private func plan(tls: String) throws -> (TLSPlan?, ConfigFolder) {
-        let folder = try folder(tls: tls)
-        return (try folder.load().plan.listeners[0].tls, folder)
+    private func configuration(tls: String) throws -> (ListenerTLSConfiguration?, ConfigFixture) {
+        let directory = try directory(tls: tls)
+        return (try directory.load().configuration.listeners[0].tls, directory)
     }
 
     @Test func aPairOfFilesIsEnough() throws {
-        let (plan, folder) = try plan(tls: Self.pair)
-        #expect(plan == TLSPlan(certificateFile: folder.path + "/tls.crt", keyFile: folder.path + "/tls.key"))
-        #expect(plan?.minimumVersion == .tls12)
-        #expect(plan?.cipherSuites == TLSCipherSuite.allCases)
-        #expect(plan?.moreCertificates == [])
-        #expect(plan?.clientCertificates == nil)
+        let (configuration, directory) = try configuration(tls: Self.pair)
+        #expect(
+            configuration
+                == ListenerTLSConfiguration(
+                    certificateFile: directory.path + "/tls.crt", keyFile: directory.path + "/tls.key"))
+        #expect(configuration?.minimumVersion == .tls12)
+        #expect(configuration?.cipherSuites == TLSCipherSuite.allCases)
+        #expect(configuration?.additionalCertificates == [])
+        #expect(configuration?.clientCertificates == nil)
     }
 
     @Test func everyKeyIsRead() throws {
-        let (plan, folder) = try plan(
+        let (configuration, directory) = try configuration(
             tls: Self.pair + ", moreCertificates: [{ certificateFile: other.crt, keyFile: other.key }],"
                 + " cipherSuites: [tls_ecdhe_rsa_with_aes_128_gcm_sha256, TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384],"
                 + " clientCertificates: { caFile: ca.crt, mode: optional }")
-        let other = CertificatePlan(
-            certificateFile: folder.path + "/other.crt", keyFile: folder.path + "/other.key")
-        #expect(plan?.moreCertificates == [other])
-        #expect(plan?.cipherSuites == [.ecdheRSAWithAES128GCM, .ecdheECDSAWithAES256GCM])
-        #expect(plan?.clientCertificates == ClientCertificatePlan(caFile: folder.path + "/ca.crt", mode: .optional))
+        let other = CertificateConfiguration(
+            certificateFile: directory.path + "/other.crt", keyFile: directory.path + "/other.key")
+        #expect(configuration?.additionalCertificates == [other])
+        #expect(configuration?.cipherSuites == [.ecdheRSAWithAES128GCM, .ecdheECDSAWithAES256GCM])
+        #expect(
+            configuration?.clientCertificates
+                == ClientCertificateConfiguration(caFile: directory.path + "/ca.crt", mode: .optional))
     }
 
     @Test func certificatesOfClientsAreRequiredUnlessSaidOtherwise() throws {
-        let (plan, _) = try plan(tls: Self.pair + ", clientCertificates: { caFile: ca.crt }")
-        #expect(plan?.clientCertificates?.mode == .required)
+        let (configuration, _) = try configuration(tls: Self.pair + ", clientCertificates: { caFile: ca.crt }")
+        #expect(configuration?.clientCertificates?.mode == .required)
     }
 
     @Test(arguments: [
@@ -75,9 +80,9 @@ import Testing
         ("clientCertificates: ca.crt", "listeners.0.tls.clientCertificates: expects keys, not one value"),
         ("cyperSuites: []", "listeners.0.tls.cyperSuites"),
     ])
-    func aMistakeIsToldAtItsKey(keys: String, mistake: String) throws {
-        let mistakes = try folder(tls: "\(Self.pair), \(keys)").mistakes()
-        #expect(mistakes.count == 1, "\(mistakes)")
-        #expect(mistakes.first?.contains(mistake) == true, "\(mistakes)")
+    func aValueErrorIsToldAtItsKey(keys: String, valueError: String) throws {
+        let valueErrors = try directory(tls: "\(Self.pair), \(keys)").valueErrors()
+        #expect(valueErrors.count == 1, "\(valueErrors)")
+        #expect(valueErrors.first?.contains(valueError) == true, "\(valueErrors)")
     }
 }

@@ -3,23 +3,24 @@ import CloakroomCore
 import Foundation
 import Testing
 
-@Suite struct TracingPlanTests {
+@Suite struct TracingConfigurationTests {
     private func tracing(
         _ yaml: String = "", environment: [String: String] = [:], overrides: [(key: String, value: String)] = []
-    ) throws -> TracingPlan {
-        try ConfigFolder(ConfigFolder.good + yaml).load(environment: environment, overrides: overrides).plan.tracing
+    ) throws -> TracingConfiguration {
+        try ConfigFixture(ConfigFixture.good + yaml).load(environment: environment, overrides: overrides).configuration
+            .tracing
     }
 
-    private func mistakes(_ yaml: String = "", environment: [String: String] = [:]) throws -> [String] {
-        try ConfigFolder(ConfigFolder.good + yaml).mistakes(environment: environment)
+    private func valueErrors(_ yaml: String = "", environment: [String: String] = [:]) throws -> [String] {
+        try ConfigFixture(ConfigFixture.good + yaml).valueErrors(environment: environment)
     }
 
     @Test func withoutAWordThereAreNoTraces() throws {
-        #expect(try tracing() == TracingPlan())
+        #expect(try tracing() == TracingConfiguration())
     }
 
     @Test func everyKeyCanBeSet() throws {
-        let plan = try tracing(
+        let configuration = try tracing(
             """
             tracing:
               exporter: otlp
@@ -37,15 +38,15 @@ import Testing
 
             """)
         #expect(
-            plan
-                == TracingPlan(
-                    exporter: .otlp, sampler: SamplerPlan(root: .alwaysOn, ratio: 0.5, isParentBased: false),
+            configuration
+                == TracingConfiguration(
+                    exporter: .otlp, sampler: SamplerConfiguration(root: .alwaysOn, ratio: 0.5, isParentBased: false),
                     serviceName: "front door",
                     resourceAttributes: [
                         .init(name: "deployment.environment.name", value: "test"),
                         .init(name: "k8s.pod.name", value: "a=b"), .init(name: "empty", value: ""),
                     ],
-                    otlp: OTLPPlan(
+                    otlp: OTLPConfiguration(
                         endpoint: "https://[::1]:4318/v1/traces",
                         headers: [
                             .init(name: "x-api-key", value: Secret("a b=")), .init(name: "Other", value: Secret("c")),
@@ -53,19 +54,19 @@ import Testing
     }
 
     @Test(arguments: [
-        ("always_on", SamplerPlan.Root.alwaysOn, false), ("always_off", .alwaysOff, false),
+        ("always_on", SamplerConfiguration.Root.alwaysOn, false), ("always_off", .alwaysOff, false),
         ("traceidratio", .traceIDRatio, false), ("parentbased_always_on", .alwaysOn, true),
         ("parentbased_always_off", .alwaysOff, true), ("parentbased_traceidratio", .traceIDRatio, true),
     ])
-    func eachSamplerIsKnownByItsName(_ name: String, _ root: SamplerPlan.Root, _ isParentBased: Bool) throws {
+    func eachSamplerIsKnownByItsName(_ name: String, _ root: SamplerConfiguration.Root, _ isParentBased: Bool) throws {
         let sampler = try tracing(environment: ["OTEL_TRACES_SAMPLER": name]).sampler
         // The specification's default for its own variable.
-        #expect(sampler == SamplerPlan(root: root, ratio: 1, isParentBased: isParentBased))
+        #expect(sampler == SamplerConfiguration(root: root, ratio: 1, isParentBased: isParentBased))
         #expect(try tracing("tracing: { sampler: \(name) }\n").sampler.root == root)
     }
 
     @Test func openTelemetrysVariablesAreASource() throws {
-        let plan = try tracing(environment: [
+        let configuration = try tracing(environment: [
             "OTEL_EXPORTER_OTLP_ENDPOINT": " https://collector:4318/base/ ",
             "OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%20b%2Cc , other = %C3%BC%3D".replacingOccurrences(
                 of: "%C3%BC", with: "u"),
@@ -76,11 +77,12 @@ import Testing
             "OTEL_BSP_EXPORT_TIMEOUT": "9", "OTEL_METRICS_EXPORTER": "whatever", "OTEL_SDK_DISABLED": "",
         ])
         #expect(
-            plan
-                == TracingPlan(
-                    exporter: .otlp, sampler: SamplerPlan(ratio: 0.25, isParentBased: false), serviceName: "edge",
+            configuration
+                == TracingConfiguration(
+                    exporter: .otlp, sampler: SamplerConfiguration(ratio: 0.25, isParentBased: false),
+                    serviceName: "edge",
                     resourceAttributes: [.init(name: "region", value: "eu,1"), .init(name: "k8s/pod", value: "x")],
-                    otlp: OTLPPlan(
+                    otlp: OTLPConfiguration(
                         endpoint: "https://collector:4318/base/v1/traces",
                         headers: [
                             .init(name: "api-key", value: Secret("a b,c")), .init(name: "other", value: Secret("u=")),
@@ -89,22 +91,22 @@ import Testing
     }
 
     @Test func theVariablesOfTracesGoBeforeThoseOfAllSignals() throws {
-        let plan = try tracing(environment: [
+        let configuration = try tracing(environment: [
             "OTEL_EXPORTER_OTLP_ENDPOINT": "http://all:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://traces:1",
             "OTEL_EXPORTER_OTLP_HEADERS": "a=1", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "b=2",
             "OTEL_EXPORTER_OTLP_TIMEOUT": "1", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "2",
             "OTEL_RESOURCE_ATTRIBUTES": "service.name=named",
         ])
         // Taken as it is, but for the path that every URL has.
-        #expect(plan.otlp.endpoint == "http://traces:1/")
-        #expect(plan.otlp.headers.map(\.name) == ["b"])
-        #expect(plan.otlp.timeout == .milliseconds(2))
-        #expect(plan.serviceName == "named")
-        #expect(plan.resourceAttributes == [])
+        #expect(configuration.otlp.endpoint == "http://traces:1/")
+        #expect(configuration.otlp.headers.map(\.name) == ["b"])
+        #expect(configuration.otlp.timeout == .milliseconds(2))
+        #expect(configuration.serviceName == "named")
+        #expect(configuration.resourceAttributes == [])
     }
 
     @Test(arguments: [
-        (["OTEL_TRACES_EXPORTER": "console"], TracingPlan.Exporter.log),
+        (["OTEL_TRACES_EXPORTER": "console"], TracingConfiguration.Exporter.log),
         (["OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"], .none),
         (["OTEL_TRACES_EXPORTER": "otlp"], .otlp),
         (["OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "otlp"], .none),
@@ -113,63 +115,63 @@ import Testing
         (["CLOAKROOM_TRACING_EXPORTER": "log", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"], .log),
     ])
     func anEndpointSwitchesTracesOnUnlessSomethingElseIsSaid(
-        _ environment: [String: String], _ exporter: TracingPlan.Exporter
+        _ environment: [String: String], _ exporter: TracingConfiguration.Exporter
     ) throws {
         #expect(try tracing(environment: environment).exporter == exporter)
     }
 
     @Test func theCollectorsAuthorityIsAFileOfOursOrAVariable() throws {
-        let folder = try ConfigFolder(
-            ConfigFolder.good + "tracing: { otlp: { endpoint: \"https://c/v1/traces\", caFile: ca.crt } }\n")
-        try folder.write("-----BEGIN CERTIFICATE-----\n", to: "ca.crt")
-        try folder.write("-----BEGIN CERTIFICATE-----\n", to: "other.crt")
-        #expect(try folder.load().plan.tracing.otlp.caFile == folder.path + "/ca.crt")
+        let directory = try ConfigFixture(
+            ConfigFixture.good + "tracing: { otlp: { endpoint: \"https://c/v1/traces\", caFile: ca.crt } }\n")
+        try directory.write("-----BEGIN CERTIFICATE-----\n", to: "ca.crt")
+        try directory.write("-----BEGIN CERTIFICATE-----\n", to: "other.crt")
+        #expect(try directory.load().configuration.tracing.otlp.caFile == directory.path + "/ca.crt")
         let variables = [
-            "OTEL_EXPORTER_OTLP_CERTIFICATE": folder.path + "/other.crt",
-            "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE": folder.path + "/ca.crt",
+            "OTEL_EXPORTER_OTLP_CERTIFICATE": directory.path + "/other.crt",
+            "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE": directory.path + "/ca.crt",
         ]
-        #expect(try tracing(environment: variables).otlp.caFile == folder.path + "/ca.crt")
+        #expect(try tracing(environment: variables).otlp.caFile == directory.path + "/ca.crt")
         // Set for all signals of a platform, and of no use to this one: no reason not to start.
-        let all = ["OTEL_EXPORTER_OTLP_CERTIFICATE": folder.path + "/other.crt"]
-        #expect(try tracing(environment: all).otlp.caFile == folder.path + "/other.crt")
+        let all = ["OTEL_EXPORTER_OTLP_CERTIFICATE": directory.path + "/other.crt"]
+        #expect(try tracing(environment: all).otlp.caFile == directory.path + "/other.crt")
     }
 
-    @Test func anAuthorityForACollectorInTheClearIsAMistake() throws {
-        let folder = try ConfigFolder(ConfigFolder.good + "tracing: { otlp: { caFile: ca.crt } }\n")
-        try folder.write("-----BEGIN CERTIFICATE-----\n", to: "ca.crt")
-        let mistakes = folder.mistakes()
-        #expect(mistakes.contains { $0.contains("the collector is not reached over TLS") }, "\(mistakes)")
+    @Test func anAuthorityForACollectorInTheClearIsAValueError() throws {
+        let directory = try ConfigFixture(ConfigFixture.good + "tracing: { otlp: { caFile: ca.crt } }\n")
+        try directory.write("-----BEGIN CERTIFICATE-----\n", to: "ca.crt")
+        let valueErrors = directory.valueErrors()
+        #expect(valueErrors.contains { $0.contains("the collector is not reached over TLS") }, "\(valueErrors)")
     }
 
     @Test func ourOwnSourcesAreStrongerThanOpenTelemetrysAndPrintConfigSaysWhich() throws {
-        let folder = try ConfigFolder(ConfigFolder.good + "tracing: { serviceName: file }\n")
+        let directory = try ConfigFixture(ConfigFixture.good + "tracing: { serviceName: file }\n")
         let environment = ["OTEL_SERVICE_NAME": "platform", "OTEL_TRACES_SAMPLER_ARG": "0.5"]
-        let loaded = try folder.load(environment: environment)
+        let loaded = try directory.load(environment: environment)
         func origin(_ key: String) -> String? { loaded.values.first { $0.key == key }?.origin }
-        #expect(loaded.plan.tracing.serviceName == "file")
-        #expect(origin("tracing.serviceName") == folder.path + "/cloakroom.yaml:26:25")
-        #expect(loaded.plan.tracing.sampler.ratio == 0.5)
+        #expect(loaded.configuration.tracing.serviceName == "file")
+        #expect(origin("tracing.serviceName") == directory.path + "/cloakroom.yaml:26:25")
+        #expect(loaded.configuration.tracing.sampler.ratio == 0.5)
         #expect(origin("tracing.ratio") == "environment OTEL_TRACES_SAMPLER_ARG")
         #expect(origin("tracing.sampler") == "default")
         // What is not read cannot be wrong.
-        let overridden = try folder.load(
+        let overridden = try directory.load(
             environment: ["OTEL_TRACES_SAMPLER_ARG": "x"], overrides: [("tracing.ratio", "0.75")])
-        #expect(overridden.plan.tracing.sampler.ratio == 0.75)
+        #expect(overridden.configuration.tracing.sampler.ratio == 0.75)
     }
 
     @Test func headersAreNeverShown() throws {
-        let folder = try ConfigFolder(ConfigFolder.good + "tracing: { otlp: { headersFile: headers } }\n")
-        try folder.write("x-api-key=canary\n\nx-tenant=canary\n", to: "headers")
-        let loaded = try folder.load()
-        #expect(loaded.plan.tracing.otlp.headers.map(\.name) == ["x-api-key", "x-tenant"])
+        let directory = try ConfigFixture(ConfigFixture.good + "tracing: { otlp: { headersFile: headers } }\n")
+        try directory.write("x-api-key=canary\n\nx-tenant=canary\n", to: "headers")
+        let loaded = try directory.load()
+        #expect(loaded.configuration.tracing.otlp.headers.map(\.name) == ["x-api-key", "x-tenant"])
         let value = loaded.values.first { $0.key == "tracing.otlp.headers" }
         #expect(value?.value == "[x-api-key=<redacted>, x-tenant=<redacted>]")
-        #expect(value?.origin == "secret file \(folder.path)/headers")
-        #expect(!"\(loaded.plan)".contains("canary"))
+        #expect(value?.origin == "secret file \(directory.path)/headers")
+        #expect(!"\(loaded.configuration)".contains("canary"))
         for wrong in ["canary", "can ary=x", "content-type=canary", "a=canary\u{7}", "a=%zzcanary"] {
-            let mistakes = try mistakes(environment: ["OTEL_EXPORTER_OTLP_HEADERS": wrong])
-            #expect(mistakes.count == 1)
-            #expect(!mistakes.description.contains("canary"), "\(mistakes)")
+            let valueErrors = try valueErrors(environment: ["OTEL_EXPORTER_OTLP_HEADERS": wrong])
+            #expect(valueErrors.count == 1)
+            #expect(!valueErrors.description.contains("canary"), "\(valueErrors)")
         }
     }
 
@@ -182,26 +184,27 @@ import Testing
         ("http://a/v1/tra ces", "has a path with characters that no URL has"),
         ("http://a/v1?key=canary", "the address of a collector takes no query and no fragment"),
     ])
-    func anEndpointThatIsNoURLIsFoundAtItsPlace(_ text: String, _ mistake: String) throws {
+    func anEndpointThatIsNoURLIsFoundAtItsPlace(_ text: String, _ valueError: String) throws {
         let suggestion = " (write one such as http://collector:4318/v1/traces)"
         #expect(
-            try mistakes("tracing: { otlp: { endpoint: \"\(text)\" } }\n") == [
-                "cloakroom.yaml:26:30: tracing.otlp.endpoint: " + mistake + suggestion
+            try valueErrors("tracing: { otlp: { endpoint: \"\(text)\" } }\n") == [
+                "cloakroom.yaml:26:30: tracing.otlp.endpoint: " + valueError + suggestion
             ])
         for name in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {
             // Twice where the exporter and the endpoint go by it, in the same words.
-            #expect(Set(try mistakes(environment: [name: text])) == ["environment: \(name): " + mistake + suggestion])
+            #expect(
+                Set(try valueErrors(environment: [name: text])) == ["environment: \(name): " + valueError + suggestion])
         }
     }
 
     @Test func anEndpointTakesNoPasswordAndHasAPath() throws {
         #expect(
-            try mistakes("tracing: { otlp: { endpoint: \"http://user:canary@a/v1\" } }\n") == [
+            try valueErrors("tracing: { otlp: { endpoint: \"http://user:canary@a/v1\" } }\n") == [
                 "cloakroom.yaml:26:30: tracing.otlp.endpoint: the address of a collector takes no user and no password"
                     + " (put them into headers)"
             ])
         #expect(
-            try mistakes("tracing: { otlp: { endpoint: \"http://a:4318\" } }\n") == [
+            try valueErrors("tracing: { otlp: { endpoint: \"http://a:4318\" } }\n") == [
                 "cloakroom.yaml:26:30: tracing.otlp.endpoint: \"http://a:4318\" has no path"
                     + " (write http://a:4318/v1/traces)"
             ])
@@ -224,18 +227,18 @@ import Testing
         ("OTEL_EXPORTER_OTLP_HEADERS", "a=1,A=2", "a stands twice (keep one of them)"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "Host=x", "Host is the exporter's own to write"),
     ])
-    func aVariableOfOpenTelemetryThatIsWrongIsAMistakeLikeAnyOther(
-        _ name: String, _ value: String, _ mistake: String
+    func aVariableOfOpenTelemetryThatIsWrongIsAValueErrorLikeAnyOther(
+        _ name: String, _ value: String, _ valueError: String
     ) throws {
-        let mistakes = Set(try mistakes(environment: [name: value]))
-        #expect(mistakes.count == 1)
-        #expect(mistakes.first?.hasPrefix("environment: \(name): \(mistake)") == true, "\(mistakes)")
+        let valueErrors = Set(try valueErrors(environment: [name: value]))
+        #expect(valueErrors.count == 1)
+        #expect(valueErrors.first?.hasPrefix("environment: \(name): \(valueError)") == true, "\(valueErrors)")
     }
 
     @Test func aWayOfTravellingThatIsNotSpokenIsTold() throws {
         let grpc = ["OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"]
         #expect(
-            try mistakes(environment: grpc) == [
+            try valueErrors(environment: grpc) == [
                 "environment: OTEL_EXPORTER_OTLP_PROTOCOL: \"grpc\" is not spoken here (write http/protobuf, and the"
                     + " endpoint with the collector's port for it, usually 4318)"
             ])
@@ -244,7 +247,7 @@ import Testing
 
     @Test func oddKeysOfTracingAreToldAtTheirPlaces() throws {
         #expect(
-            try mistakes(
+            try valueErrors(
                 """
                 tracing:
                   resourceAttributes: [service.name=x, "a\\nb=1"]
@@ -269,31 +272,31 @@ import Testing
 
 @Suite struct SamplingAndReloadKeysTests {
     @Test func aRoutesShareOfTheAccessLogIsReadAndInRange() throws {
-        let yaml = ConfigFolder.good
-        #expect(try ConfigFolder(yaml).load().plan.routes.map(\.accessLogRatio) == [1, 1])
-        let plan = try ConfigFolder(yaml).load(overrides: [("routes.1.accessLogRatio", "0.1")]).plan
-        #expect(plan.routes.map(\.accessLogRatio) == [1, 0.1])
+        let yaml = ConfigFixture.good
+        #expect(try ConfigFixture(yaml).load().configuration.routes.map(\.accessLogRatio) == [1, 1])
+        let configuration = try ConfigFixture(yaml).load(overrides: [("routes.1.accessLogRatio", "0.1")]).configuration
+        #expect(configuration.routes.map(\.accessLogRatio) == [1, 0.1])
         #expect(
-            try ConfigFolder(yaml).mistakes(overrides: [("routes.1.accessLogRatio", "1.5")]) == [
+            try ConfigFixture(yaml).valueErrors(overrides: [("routes.1.accessLogRatio", "1.5")]) == [
                 "--set: routes.1.accessLogRatio: 1.5 is out of range (write 0.0 to 1.0)"
             ])
     }
 
     @Test func whenFilesAreLookedAtIsRead() throws {
-        #expect(try ConfigFolder().load().reload == ReloadPlan(isWatching: true, interval: .seconds(10)))
-        let loaded = try ConfigFolder(ConfigFolder.good + "reload: { watch: false, interval: 1s }\n").load()
-        #expect(loaded.reload == ReloadPlan(isWatching: false, interval: .seconds(1)))
+        #expect(try ConfigFixture().load().reload == ReloadConfiguration(watchesFiles: true, interval: .seconds(10)))
+        let loaded = try ConfigFixture(ConfigFixture.good + "reload: { watch: false, interval: 1s }\n").load()
+        #expect(loaded.reload == ReloadConfiguration(watchesFiles: false, interval: .seconds(1)))
         #expect(
-            try ConfigFolder(ConfigFolder.good + "reload: { interval: 0s }\n").mistakes() == [
+            try ConfigFixture(ConfigFixture.good + "reload: { interval: 0s }\n").valueErrors() == [
                 "cloakroom.yaml:26:21: reload.interval: 0s is out of range (write 100ms to 1d)"
             ])
     }
 
     @Test func theFilesOfAConfigurationAreItsOwnAndThoseOfItsSecrets() throws {
-        let folder = try ConfigFolder(
-            ConfigFolder.good.replacingOccurrences(of: "value: demo", with: "valueFile: token"))
-        try folder.write("demo\n", to: "token")
-        #expect(try folder.load().files == [folder.path + "/cloakroom.yaml", folder.path + "/token"])
+        let directory = try ConfigFixture(
+            ConfigFixture.good.replacingOccurrences(of: "value: demo", with: "valueFile: token"))
+        try directory.write("demo\n", to: "token")
+        #expect(try directory.load().files == [directory.path + "/cloakroom.yaml", directory.path + "/token"])
     }
 
     @Test func whatBecomesALabelOfAMetricIsBounded() throws {
@@ -303,7 +306,7 @@ import Testing
             ("name: video", "name: \(String(repeating: "a", count: 65))"),
             ("targets: [\"http://127.0.0.1:9001\"]", "targets: [\"http://\(long):9001\"]"),
         ] {
-            #expect(try ConfigFolder.mistakes(replacing: piece, by: other).count == 1, "\(other)")
+            #expect(try ConfigFixture.valueErrors(replacing: piece, by: other).count == 1, "\(other)")
         }
     }
 }

@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test func everyKeyThatAConfigurationIsReadForIsInIt() throws {
-        let known = try ConfigFolder().load().knownKeys.filter { key in
+        let known = try ConfigFixture().load().knownKeys.filter { key in
             key.last?.hasPrefix("#") == false && !key.contains("messages")
                 && !key.starts(with: ["upstreams", "other"]) && !key.starts(with: ["routes", "1"])
         }

@@ -6,15 +6,15 @@ import Testing
 
 @Suite struct RestartReasonsTests {
     @Test func aConfigurationThatIsTheSameNeedsNoRestart() throws {
-        let folder = try ConfigFolder()
-        #expect(try folder.load().restartReasons(since: folder.load().plan) == [])
+        let directory = try ConfigFixture()
+        #expect(try directory.load().restartRequirements(since: directory.load().configuration) == [])
     }
 
     @Test func whatCanBeTakenOverIsNoReason() throws {
-        let running = try ConfigFolder().load().plan
-        let yaml = ConfigFolder.good.replacingOccurrences(of: "path: /videos/{id}", with: "path: /films/{id}")
+        let running = try ConfigFixture().load().configuration
+        let yaml = ConfigFixture.good.replacingOccurrences(of: "path: /videos/{id}", with: "path: /films/{id}")
             .replacingOccurrences(of: "http://127.0.0.1:9001", with: "https://127.0.0.1:9002")
-        let next = try ConfigFolder(
+        let next = try ConfigFixture(
             yaml + """
                 accounts: { prefix: /me, messages: { unauthorized: "No." } }
                 csrf: { trustedOrigins: ["https://a.test"] }
@@ -26,19 +26,21 @@ import Testing
 
                 """
         ).load()
-        #expect(next.plan != running)
-        #expect(next.restartReasons(since: running) == [])
+        #expect(next.configuration != running)
+        #expect(next.restartRequirements(since: running) == [])
     }
 
     @Test func eachKeyThatCannotBeTakenOverIsToldAtItsPlace() throws {
-        let running = try ConfigFolder().load().plan
-        let folder = try ConfigFolder(
-            ConfigFolder.good.replacingOccurrences(of: "idleTimeout: 15m", with: "idleTimeout: 14m")
+        let running = try ConfigFixture().load().configuration
+        let directory = try ConfigFixture(
+            ConfigFixture.good.replacingOccurrences(of: "idleTimeout: 15m", with: "idleTimeout: 14m")
                 + "admin: { enabled: false }\neventLoops: 2\n")
-        let reasons = try folder.load(
+        let reasons = try directory.load(
             environment: ["CLOAKROOM_SESSION_MAX_SESSIONS": "5", "OTEL_SERVICE_NAME": "edge"],
             overrides: [("limits.connections", "7")]
-        ).restartReasons(since: running).map { $0.description.replacingOccurrences(of: folder.path + "/", with: "") }
+        ).restartRequirements(since: running).map {
+            $0.description.replacingOccurrences(of: directory.path + "/", with: "")
+        }
         let end =
             ": cannot change while the gateway runs (restart the gateway; a second one can take over from the first"
             + " without a refused connection)"
@@ -52,28 +54,28 @@ import Testing
 
     /// How long an end takes is promised at the start, to whoever supervises the process.
     @Test func theTimesThatAnEndGoesByAreThoseOfTheStart() throws {
-        let running = try ConfigFolder().load().plan
-        let next = try ConfigFolder(ConfigFolder.good + "timeouts: { drain: 1s, identity: 1s }\n").load()
-        #expect(next.restartReasons(since: running).map(\.key) == ["timeouts.drain", "timeouts.identity"])
+        let running = try ConfigFixture().load().configuration
+        let next = try ConfigFixture(ConfigFixture.good + "timeouts: { drain: 1s, identity: 1s }\n").load()
+        #expect(next.restartRequirements(since: running).map(\.key) == ["timeouts.drain", "timeouts.identity"])
     }
 
     @Test func listenersComeAndGoWithARestartOnly() throws {
-        let one = try ConfigFolder().load()
-        let two = try ConfigFolder().load(overrides: [("listeners.1.address", "127.0.0.1:0")])
+        let one = try ConfigFixture().load()
+        let two = try ConfigFixture().load(overrides: [("listeners.1.address", "127.0.0.1:0")])
         #expect(
-            two.restartReasons(since: one.plan).map(\.message) == [
+            two.restartRequirements(since: one.configuration).map(\.message) == [
                 "their number cannot change from 1 to 2 while the gateway runs"
             ])
-        #expect(one.restartReasons(since: two.plan).map(\.key) == ["listeners"])
-        #expect(one.restartReasons(since: two.plan).map(\.line) == [1])
+        #expect(one.restartRequirements(since: two.configuration).map(\.key) == ["listeners"])
+        #expect(one.restartRequirements(since: two.configuration).map(\.line) == [1])
     }
 
     @Test func aSecretThatChangedInItsFileIsToldAtTheKeyThatNamesTheFile() throws {
-        let folder = try ConfigFolder(ConfigFolder.good + "admin: { tokenFile: token }\n")
-        try folder.write("0123456789abcdef\n", to: "token")
-        let running = try folder.load().plan
-        try folder.write("fedcba9876543210\n", to: "token")
-        let reasons = try folder.load().restartReasons(since: running)
+        let directory = try ConfigFixture(ConfigFixture.good + "admin: { tokenFile: token }\n")
+        try directory.write("0123456789abcdef\n", to: "token")
+        let running = try directory.load().configuration
+        try directory.write("fedcba9876543210\n", to: "token")
+        let reasons = try directory.load().restartRequirements(since: running)
         #expect(reasons.map(\.key) == ["admin.tokenFile"])
         #expect(reasons.map(\.line) == [26])
         #expect(!reasons.description.contains("fedcba"))
@@ -81,11 +83,11 @@ import Testing
 
     /// What the reference says of each key, whether its change takes a restart, is what happens.
     @Test func theReferenceSaysOfEveryKeyWhatIsTrue() throws {
-        let folder = try ConfigFolder(Self.everySection)
+        let directory = try ConfigFixture(Self.everySection)
         for name in ["a", "b"] {
-            try folder.write("-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n", to: name + ".pem")
+            try directory.write("-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n", to: name + ".pem")
         }
-        let running = try folder.load().plan
+        let running = try directory.load().configuration
         // They exclude what is there, or mean nothing for a plan.
         let excepted = ["listeners.0.tlsTerminatedInFront", "reload.watch", "reload.interval"]
         let keys = DocumentedKeys.all().map { key in
@@ -99,9 +101,9 @@ import Testing
                     Self.others[$0]
                 }
                     ?? (path.contains("messages") ? "Other." : nil), "no other value for \(key)")
-            let loaded = try folder.load(overrides: [(key, value)])
-            #expect(loaded.plan != running, "\(key) has that value already")
-            #expect(loaded.restartReasons(since: running).isEmpty != FixedKeys.contains(path), "\(key)")
+            let loaded = try directory.load(overrides: [(key, value)])
+            #expect(loaded.configuration != running, "\(key) has that value already")
+            #expect(loaded.restartRequirements(since: running).isEmpty != RestartRequiredKeys.contains(path), "\(key)")
         }
     }
 

@@ -3,31 +3,32 @@ import Foundation
 import Testing
 
 @Suite struct ReportTests {
-    @Test func fiveMistakesAreFiveLines() throws {
-        let yaml = ConfigFolder.good
+    @Test func fiveValueErrorsAreFiveLines() throws {
+        let yaml = ConfigFixture.good
             .replacingOccurrences(of: "15m", with: "15")
             .replacingOccurrences(of: "/episodes", with: "episodes")
             .replacingOccurrences(of: "name: video", with: "nmae: video")
             .replacingOccurrences(
                 of: "upstream: api\n    requiresAuthorization: true",
                 with: "upstream: apo\n    requiresAuthorization: tru")
-        let report = try ConfigFolder(yaml).report(Report.checkConfig)
+        let report = try ConfigFixture(yaml).report(CommandReport.checkConfig)
         #expect(report.exitCode == 1)
         #expect(report.text.split(separator: "\n").count == 5, "\(report.text)")
     }
 
     @Test func aGoodFileIsOneLine() throws {
-        let folder = try ConfigFolder()
-        let report = Report.checkConfig(folder.sources())
-        #expect(report.text == "\(folder.path)/cloakroom.yaml: ok (2 routes, 2 upstreams)\n")
+        let directory = try ConfigFixture()
+        let report = CommandReport.checkConfig(directory.sources())
+        #expect(report.text == "\(directory.path)/cloakroom.yaml: ok (2 routes, 2 upstreams)\n")
         #expect(report.exitCode == 0)
     }
 
     @Test func theEffectiveValuesComeWithTheirOrigins() throws {
-        let folder = try ConfigFolder()
-        let sources = folder.sources(environment: ["CLOAKROOM_ADMIN_ENABLED": "true"], overrides: [("eventLoops", "3")])
-        let report = Report.printConfig(sources)
-        let lines = report.text.replacingOccurrences(of: folder.path + "/", with: "").split(separator: "\n").map {
+        let directory = try ConfigFixture()
+        let sources = directory.sources(
+            environment: ["CLOAKROOM_ADMIN_ENABLED": "true"], overrides: [("eventLoops", "3")])
+        let report = CommandReport.printConfig(sources)
+        let lines = report.text.replacingOccurrences(of: directory.path + "/", with: "").split(separator: "\n").map {
             $0.split(separator: " ", omittingEmptySubsequences: true).joined(separator: " ")
         }
         #expect(lines.first == "KEY VALUE ORIGIN")
@@ -39,12 +40,12 @@ import Testing
         #expect(lines.contains("routes.1.inject [apiToken, bearer] cloakroom.yaml:25:13"))
         #expect(lines.contains("eventLoops 3 --set"))
         #expect(!lines.contains { $0.hasPrefix("upstreams.other.signIn") })
-        #expect(report == Report.printConfig(sources))
+        #expect(report == CommandReport.printConfig(sources))
     }
 
     @Test func theRouteTableIsListedInTheOrderOfTheFile() throws {
         #expect(
-            try ConfigFolder().report { Report.routes($0) }.text == """
+            try ConfigFixture().report { CommandReport.routes($0) }.text == """
                 NAME      METHODS          PATH                 UPSTREAM  AUTHORIZATION  INJECTS
                 episodes  GET              /episodes            api       public         apiToken
                 video     GET              /videos/{id}         api       required       apiToken,bearer
@@ -56,8 +57,8 @@ import Testing
     }
 
     @Test func aForwardedRequestIsExplained() throws {
-        let report = try ConfigFolder().report {
-            Report.explain($0, method: "GET", target: "/videos/%34%32?p=/episodes")
+        let report = try ConfigFixture().report {
+            CommandReport.explain($0, method: "GET", target: "/videos/%34%32?p=/episodes")
         }
         #expect(
             report.text == """
@@ -90,9 +91,9 @@ import Testing
         ("OPTIONS", "*", "the gateway's own (OPTIONS *)"),
         ("G T", "/", "400: the method is no token"),
     ])
-    func aRequestThatIsNotForwardedIsExplained(_ method: String, _ target: String, _ answer: String) throws {
-        let report = try ConfigFolder().report { Report.explain($0, method: method, target: target) }
-        #expect(report.text == "\(method) \(target)\n  answer:  \(answer)\n")
+    func aRequestThatIsNotForwardedIsExplained(_ method: String, _ target: String, _ response: String) throws {
+        let report = try ConfigFixture().report { CommandReport.explain($0, method: method, target: target) }
+        #expect(report.text == "\(method) \(target)\n  answer:  \(response)\n")
         #expect(report.exitCode == 0)
     }
 
@@ -110,7 +111,7 @@ import Testing
         ])
     func whyNothingIsServed(_ method: String, _ target: String, _ reason: String) throws {
         let yaml =
-            ConfigFolder.good
+            ConfigFixture.good
             .replacingOccurrences(
                 of: "signIn: { path: /auth }", with: "signIn: { path: /auth }\n    refresh: { path: /auth/renew }"
             )
@@ -122,8 +123,8 @@ import Testing
 
                 """
         let isOne = target == "/files" && method == "GET"
-        let report = try ConfigFolder(isOne ? yaml.replacingOccurrences(of: "\"/{x}\"", with: "/one") : yaml).report {
-            Report.explain($0, method: method, target: target)
+        let report = try ConfigFixture(isOne ? yaml.replacingOccurrences(of: "\"/{x}\"", with: "/one") : yaml).report {
+            CommandReport.explain($0, method: method, target: target)
         }
         let wanted = method == "PUT" ? "405, Allow: GET, HEAD, POST" : "404: \(reason)"
         #expect(report.text == "\(method) \(target)\n  answer:  \(wanted)\n")

@@ -11,12 +11,12 @@ struct DifferenceCase: Sendable, CustomTestStringConvertible {
     var exitCode: Int32 = 0
 }
 
-@Suite struct RouteDifferenceTests {
+@Suite struct RouteTableDiffTests {
     @Test(arguments: cases)
     func theDifferenceIsWhatRequestsSee(_ example: DifferenceCase) throws {
-        let old = try ConfigFolder(Self.config(example.old))
-        let new = try ConfigFolder(Self.config(example.new))
-        let report = new.report { new in old.report { Report.routes(new, comparedWith: $0) } }
+        let old = try ConfigFixture(Self.config(example.old))
+        let new = try ConfigFixture(Self.config(example.new))
+        let report = new.report { new in old.report { CommandReport.routes(new, comparedWith: $0) } }
         let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
         #expect(lines == example.lines)
         #expect(report.exitCode == example.exitCode)
@@ -25,8 +25,10 @@ struct DifferenceCase: Sendable, CustomTestStringConvertible {
     @Test func pathsThatTheGatewayKeptBecomePublicWhereAWideRouteServesThemNow() throws {
         let all = Self.config(["all GET /* public"])
         func report(_ old: String, _ new: String) throws -> (lines: [String], exitCode: Int32) {
-            let old = try ConfigFolder(old)
-            let report = try ConfigFolder(new).report { new in old.report { Report.routes(new, comparedWith: $0) } }
+            let old = try ConfigFixture(old)
+            let report = try ConfigFixture(new).report { new in
+                old.report { CommandReport.routes(new, comparedWith: $0) }
+            }
             let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
             return (lines, report.exitCode)
         }
@@ -47,11 +49,11 @@ struct DifferenceCase: Sendable, CustomTestStringConvertible {
         #expect(same.exitCode == 0)
     }
 
-    @Test func mistakesOfEitherSideEndTheComparison() throws {
-        let bad = try ConfigFolder("{}")
-        let good = try ConfigFolder()
-        #expect(bad.report { bad in good.report { Report.routes(bad, comparedWith: $0) } }.exitCode == 1)
-        #expect(good.report { good in bad.report { Report.routes(good, comparedWith: $0) } }.exitCode == 1)
+    @Test func valueErrorsOfEitherSideEndTheComparison() throws {
+        let bad = try ConfigFixture("{}")
+        let good = try ConfigFixture()
+        #expect(bad.report { bad in good.report { CommandReport.routes(bad, comparedWith: $0) } }.exitCode == 1)
+        #expect(good.report { good in bad.report { CommandReport.routes(good, comparedWith: $0) } }.exitCode == 1)
     }
 
     static let cases = [
@@ -140,7 +142,7 @@ struct DifferenceCase: Sendable, CustomTestStringConvertible {
     ]
 
     private static func config(_ routes: [String]) -> String {
-        let head = ConfigFolder.good.split(separator: "routes:\n")[0]
+        let head = ConfigFixture.good.split(separator: "routes:\n")[0]
         return head + "routes:\n"
             + routes.map { line in
                 let parts = line.split(separator: " ")

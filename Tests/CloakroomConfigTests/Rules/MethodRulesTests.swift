@@ -35,33 +35,33 @@ struct MethodRulesTests {
 
     @Test("The warning has the place of the item, and of a token call's method")
     func place() throws {
-        let yaml = ConfigFolder.good.replacingOccurrences(of: "signIn: { path", with: "signIn: { method: PSOT, path")
+        let yaml = ConfigFixture.good.replacingOccurrences(of: "signIn: { path", with: "signIn: { method: PSOT, path")
             .replacingOccurrences(of: "[GET]\n    path: /videos", with: "[PUT, GETT]\n    path: /videos")
-        let config = try ConfigFolder(yaml).load()
+        let config = try ConfigFixture(yaml).load()
         #expect(
             config.warnings.map { [$0.line.map(String.init), $0.column.map(String.init), $0.key, $0.suggestion] } == [
                 ["7", "23", "upstreams.api.signIn.method", "did you mean POST?"],
                 ["21", "20", "routes.1.methods.1", "did you mean GET?"],
             ])
-        let flag = try ConfigFolder().load(overrides: [("routes.0.methods", "GET,PSOT")])
+        let flag = try ConfigFixture().load(overrides: [("routes.0.methods", "GET,PSOT")])
         #expect(flag.warnings.map(\.source) == ["--set"])
     }
 
     @Test("An asterisk is an error that says what to write", arguments: ["[\"*\"]", "[GET, \"*\"]"])
     func asterisk(methods: String) throws {
-        let mistakes = try ConfigFolder.mistakes(replacing: "methods: [GET]", by: "methods: \(methods)")
-        #expect(mistakes.count == 1)
+        let valueErrors = try ConfigFixture.valueErrors(replacing: "methods: [GET]", by: "methods: \(methods)")
+        #expect(valueErrors.count == 1)
         let wanted =
             "* does not stand for all methods (list them, such as [GET, POST, PUT, PATCH, DELETE, OPTIONS])"
-        #expect(mistakes.first?.hasPrefix("cloakroom.yaml:15:") == true)
-        #expect(mistakes.first?.hasSuffix(wanted) == true, "\(mistakes)")
+        #expect(valueErrors.first?.hasPrefix("cloakroom.yaml:15:") == true)
+        #expect(valueErrors.first?.hasSuffix(wanted) == true, "\(valueErrors)")
     }
 
     @Test("A colon at the start of a segment is an error that says what to write")
     func colon() throws {
-        let mistakes = try ConfigFolder.mistakes(replacing: "path: /videos/{id}", by: "path: /videos/:id")
+        let valueErrors = try ConfigFixture.valueErrors(replacing: "path: /videos/{id}", by: "path: /videos/:id")
         #expect(
-            mistakes == [
+            valueErrors == [
                 "cloakroom.yaml:22:11: routes.1.path: \":id\" begins with a colon, which makes no parameter (write \"{id}\")"
             ])
     }

@@ -2,310 +2,312 @@ import CloakroomConfig
 import Testing
 
 /// What a change of the good configuration must be answered with.
-struct MistakeCase: Sendable, CustomTestStringConvertible {
+struct DiagnosticCase: Sendable, CustomTestStringConvertible {
     let piece: String
     let change: String
-    let mistakes: [String]
+    let valueErrors: [String]
 
-    init(_ piece: String, _ change: String, _ mistakes: String...) {
+    init(_ piece: String, _ change: String, _ valueErrors: String...) {
         self.piece = piece
         self.change = change
-        self.mistakes = mistakes.map { "cloakroom.yaml:" + $0 }
+        self.valueErrors = valueErrors.map { "cloakroom.yaml:" + $0 }
     }
 
     var testDescription: String { "\(piece) → \(change)" }
 }
 
-@Suite struct MistakeTests {
-    @Test func theGoodConfigurationHasNoMistake() throws {
-        #expect(try ConfigFolder().mistakes() == [])
+@Suite struct ConfigDiagnosticTests {
+    @Test func theGoodConfigurationHasNoValueError() throws {
+        #expect(try ConfigFixture().valueErrors() == [])
     }
 
     @Test(arguments: values + keys + names)
-    func aMistakeIsToldWithItsPlaceAndWhatToWrite(_ example: MistakeCase) throws {
-        let mistakes = try ConfigFolder.mistakes(replacing: example.piece, by: example.change)
-        #expect(mistakes == example.mistakes)
+    func aValueErrorIsToldWithItsPlaceAndWhatToWrite(_ example: DiagnosticCase) throws {
+        let valueErrors = try ConfigFixture.valueErrors(replacing: example.piece, by: example.change)
+        #expect(valueErrors == example.valueErrors)
     }
 
     @Test(arguments: upstreams + cookies + sessions + routes)
-    func whatDoesNotGoTogetherIsToldWithItsPlace(_ example: MistakeCase) throws {
-        let mistakes = try ConfigFolder.mistakes(replacing: example.piece, by: example.change)
-        #expect(mistakes == example.mistakes)
+    func whatDoesNotGoTogetherIsToldWithItsPlace(_ example: DiagnosticCase) throws {
+        let valueErrors = try ConfigFixture.valueErrors(replacing: example.piece, by: example.change)
+        #expect(valueErrors == example.valueErrors)
     }
 
     static let values = [
-        MistakeCase(
+        DiagnosticCase(
             "15m", "15", "11:16: session.idleTimeout: 15 has no unit (write 15s, 15m or another of ms, s, m, h, d)"),
-        MistakeCase(
+        DiagnosticCase(
             "15m", "soon",
             "11:16: session.idleTimeout: \"soon\" is not a duration"
                 + " (write a number with ms, s, m, h or d, such as 30s or 1h30m)"),
-        MistakeCase("15m", "31d", "11:16: session.idleTimeout: 31d is out of range (write 1s to 30d)"),
-        MistakeCase(
+        DiagnosticCase("15m", "31d", "11:16: session.idleTimeout: 31d is out of range (write 1s to 30d)"),
+        DiagnosticCase(
             "15m", "[15m]", "11:16: session.idleTimeout: expects one value, not a list (write a single value)"),
-        MistakeCase(
+        DiagnosticCase(
             "15m", "{ a: b }", "11:16: session.idleTimeout: expects one value, not keys (write a single value)"),
-        MistakeCase("15m", "", "11:15: session.idleTimeout: has no value (write one, or leave the key out)"),
-        MistakeCase(
+        DiagnosticCase("15m", "", "11:15: session.idleTimeout: has no value (write one, or leave the key out)"),
+        DiagnosticCase(
             "idleTimeout: 15m", "maxSessions: 1e6",
             "11:16: session.maxSessions: \"1e6\" is not a whole number (write a number from 1 to 100000000)"),
-        MistakeCase(
+        DiagnosticCase(
             "idleTimeout: 15m", "maxSessions: 0",
             "11:16: session.maxSessions: 0 is out of range (write 1 to 100000000)"),
-        MistakeCase(
+        DiagnosticCase(
             "requiresAuthorization: true", "requiresAuthorization: yes",
             "24:28: routes.1.requiresAuthorization: \"yes\" is neither true nor false (write true or false)"),
-        MistakeCase(
+        DiagnosticCase(
             "methods: [GET]", "methods: GET", "15:14: routes.0.methods: expects a list (write [GET])"),
-        MistakeCase("methods: [GET]", "methods: []", "15:14: routes.0.methods: is empty (write at least one)"),
-        MistakeCase(
+        DiagnosticCase("methods: [GET]", "methods: []", "15:14: routes.0.methods: is empty (write at least one)"),
+        DiagnosticCase(
             "methods: [GET]", "methods: [GET, [POST]]",
             "15:14: routes.0.methods: item 2 of the list is not a single value (write [one, another])"),
-        MistakeCase(
+        DiagnosticCase(
             "session:", "limits: { head: 10KB }\nsession:",
             "10:17: limits.head: \"10KB\" is not a size (write bytes, or a number with KiB, MiB, GiB or TiB)"),
-        MistakeCase(
+        DiagnosticCase(
             "session:", "limits: { head: 64KiB }\nsession:",
             "10:17: limits.head: 64KiB is out of range (write 1KiB to 65535)"),
-        MistakeCase(
+        DiagnosticCase(
             "session:", "limits: { target: 16KiB }\nsession:",
             "10:19: limits.target: target 16KiB is not less than head 16KiB (the target is a part of the head)"),
-        MistakeCase(
+        DiagnosticCase(
             "session:", "timeouts: { connect: 25h }\nsession:",
             "10:22: timeouts.connect: 25h is out of range (write 1ms to 1d)"),
-        MistakeCase(
+        DiagnosticCase(
             "session:", "tracing: { ratio: 1.5 }\nsession:",
             "10:19: tracing.ratio: 1.5 is out of range (write 0.0 to 1.0)"),
-        MistakeCase(
+        DiagnosticCase(
             "session:", "tracing: { ratio: half }\nsession:",
             "10:19: tracing.ratio: \"half\" is not a decimal number (write a number such as 0.25)"),
-        MistakeCase(
+        DiagnosticCase(
             "session:", "logging: { level: loud }\nsession:",
             "10:19: logging.level: \"loud\" is not one of the choices"
                 + " (write trace or debug or info or notice or warning or error or critical)"),
-        MistakeCase(
+        DiagnosticCase(
             "session:", "trustedPeers: [10.0.0.0/8, 10.0.0.1/8]\nsession:",
             "10:28: trustedPeers.1: \"10.0.0.1/8\" is not an address or range"
                 + " (write one such as 10.0.0.0/8, with no bits set behind the prefix)"),
     ]
 
     static let keys = [
-        MistakeCase(
+        DiagnosticCase(
             "idleTimeout", "idleTimout",
             "11:3: session.idleTimout: there is no such key (did you mean \"idleTimeout\"?)"),
-        MistakeCase(
+        DiagnosticCase(
             "session:", "sesion:",
             "10:1: sesion: there is no such key (did you mean \"session\"?)"),
-        MistakeCase(
+        DiagnosticCase(
             "    path: /episodes", "    pth: /episodes",
             "16:5: routes.0.pth: there is no such key (did you mean \"path\"?)"),
-        MistakeCase(
+        DiagnosticCase(
             "    path: /episodes\n", "", "14:5: routes.0.path: is missing (write it)"),
-        MistakeCase(
+        DiagnosticCase(
             "    requiresAuthorization: true\n", "",
             "20:5: routes.1.requiresAuthorization: is missing (write it)"),
-        MistakeCase(
+        DiagnosticCase(
             "idleTimeout: 15m", "idleTimeout: 15m\n  idleTimeout: 5m",
             "12:3: session.idleTimeout: stands twice, first on line 11 (keep one of them)"),
-        MistakeCase(
+        DiagnosticCase(
             "idleTimeout: 15m", "idleTimeout: 1\n  'idleTimeout': 2m\n  store: memory\n  store: disk",
             "12:3: session.idleTimeout: stands twice, first on line 11 (keep one of them)",
             "14:3: session.store: stands twice, first on line 13 (keep one of them)",
             "14:10: session.store: \"disk\" is not one of the choices (write memory or sqlite or valkey)"),
-        MistakeCase(
+        DiagnosticCase(
             "session:", "<<: { a: b }\nsession:", "10:1: <<: merge keys are not supported (write the keys out)"),
-        MistakeCase(
+        DiagnosticCase(
             "cookie: { secure: false }", "cookie: { secure: false, domain: a }",
             "12:28: session.cookie.domain: there is no such key (write one of: name, sameSite, secure)"),
-        MistakeCase(
+        DiagnosticCase(
             "signIn: { path: /auth }", "signIn: /auth",
             "7:5: upstreams.api.signIn: expects keys, not one value (write its keys below it, indented)"),
-        MistakeCase(
+        DiagnosticCase(
             "  - name: episodes", "  - episodes\n  - name: episodes",
             "14:5: routes.0: expects keys, not one value (write its keys below it, indented)"),
-        MistakeCase(
+        DiagnosticCase(
             "  - address: 127.0.0.1:0", "  address: 127.0.0.1:0",
             "1:1: listeners: expects a list (begin each item with \"- \" below the key)"),
-        MistakeCase(
+        DiagnosticCase(
             "    requiresAuthorization: true", "    messages: { unautorized: No. }\n    requiresAuthorization: true",
             "24:17: routes.1.messages.unautorized: there is no such message code (did you mean \"unauthorized\"?)"),
-        MistakeCase(
+        DiagnosticCase(
             "idleTimeout: 15m", "idleTimeout: [15m",
             "12:9: the file is no YAML: did not find expected ',' or ']'"
                 + " (check indentation, colons and quotation marks)"),
     ]
 
     static let names = [
-        MistakeCase(
+        DiagnosticCase(
             "upstream: api", "upstream: apu",
             "17:15: routes.0.upstream: there is no upstream \"apu\" (did you mean \"api\"?)"),
-        MistakeCase(
+        DiagnosticCase(
             "name: video", "name: episodes",
             "20:11: routes.1.name: another route is named \"episodes\" already (give each its own name)"),
-        MistakeCase(
+        DiagnosticCase(
             "name: video", "name: the video",
             "20:11: routes.1.name: \"the video\" is not a name"
                 + " (write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first)"),
-        MistakeCase(
+        DiagnosticCase(
             "  other:", "  API:",
             "8:3: upstreams.API: differs from upstream \"api\" in case or punctuation only (rename one)"),
-        MistakeCase("  other:", "  o.ther:", "8:3: upstreams.o.ther: \"o.ther\" holds a dot (write a hyphen instead)"),
-        MistakeCase(
+        DiagnosticCase(
+            "  other:", "  o.ther:", "8:3: upstreams.o.ther: \"o.ther\" holds a dot (write a hyphen instead)"),
+        DiagnosticCase(
             "methods: [GET]", "methods: [get]", "15:15: routes.0.methods.0: \"get\" is not upper case (write GET)"),
-        MistakeCase(
+        DiagnosticCase(
             "methods: [GET]", "methods: [GET, TRACE]", "15:20: routes.0.methods.1: TRACE is never served (leave it out)"
         ),
-        MistakeCase(
+        DiagnosticCase(
             "methods: [GET]", "methods: [\"G T\"]",
             "15:15: routes.0.methods.0: \"G T\" is not a method (write one such as GET)"),
-        MistakeCase(
+        DiagnosticCase(
             "methods: [GET]", "methods: [GET, GET]", "15:14: routes.0.methods: names a method twice (keep one of them)"),
-        MistakeCase(
+        DiagnosticCase(
             "inject: [apiToken]", "inject: [apitoken, cookie]",
             "19:24: routes.0.inject.1: \"cookie\" is not one of the choices (write apiToken or bearer)"),
-        MistakeCase(
+        DiagnosticCase(
             "path: /episodes", "path: episodes",
             "16:11: routes.0.path: a path starts with a slash (write \"/episodes\")"),
-        MistakeCase(
+        DiagnosticCase(
             "path: /videos/{id}", "path: /videos/{id}.mp4",
             "22:11: routes.1.path: \"{id}.mp4\" is no parameter: a parameter takes a whole segment (write \"/videos/{id}\")"
         ),
     ]
 
     static let upstreams = [
-        MistakeCase(
+        DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"h2://127.0.0.1:9000\"",
             "5:15: upstreams.api.targets.0: h2 targets are not supported yet"
                 + " (write http://host:port, https://host:port or unix:/path)"),
-        MistakeCase(
+        DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"H2C://127.0.0.1:9000\"",
             "5:15: upstreams.api.targets.0: h2c targets are not supported yet"
                 + " (write http://host:port, https://host:port or unix:/path)"),
-        MistakeCase(
+        DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"unix:run/api\"",
             "5:15: upstreams.api.targets.0: the socket has no absolute path (write one such as unix:/run/api.sock)"
         ),
-        MistakeCase(
+        DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"unix:/\(String(repeating: "a", count: 107))\"",
             "5:15: upstreams.api.targets.0: the path of the socket is longer than 107 bytes"
                 + " (put the socket somewhere shorter)"),
-        MistakeCase(
+        DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"http://127.0.0.1:9000/v1\"",
             "5:15: upstreams.api.targets.0: a target takes no path"
                 + " (write http://host:port; the request brings the path)"),
-        MistakeCase(
+        DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"https://joe:pw@127.0.0.1\"",
             "5:15: upstreams.api.targets.0: a target takes no user and no password"
                 + " (write http://host:port, https://host:port or unix:/path)"),
-        MistakeCase(
+        DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"127.0.0.1:9000\"",
             "5:15: upstreams.api.targets.0: \"127.0.0.1:9000\" is not an address of an upstream"
                 + " (write http://host:port, https://host:port or unix:/path)"),
-        MistakeCase(
+        DiagnosticCase(
             "\"http://127.0.0.1:9000\"", "\"https://127.0.0.1:90000\"",
             "5:15: upstreams.api.targets.0: \"https://127.0.0.1:90000\" has no valid host and port"
                 + " (write https://host:port)"
         ),
-        MistakeCase(
+        DiagnosticCase(
             "[\"http://127.0.0.1:9000\"]", "[\"https://a\"]\n    tls: { caFile: nowhere.crt, keyFile: cloakroom.yaml }",
             "6:20: upstreams.api.tls.caFile: there is no file \"nowhere.crt\" (create it, or correct the path)",
             "6:42: upstreams.api.tls.keyFile: \"cloakroom.yaml\" holds no private key"
                 + " (name a PEM file with \"-----BEGIN PRIVATE KEY-----\")",
             "6:42: upstreams.api.tls.keyFile: stands without certificateFile (name both files, or none)"),
-        MistakeCase(
+        DiagnosticCase(
             "[\"http://127.0.0.1:9000\"]", "[\"https://a\"]\n    tls: { serverName: 10.0.0.1 }",
             "6:24: upstreams.api.tls.serverName: \"10.0.0.1\" is not a host name"
                 + " (write the name in the certificate, such as api.example.com)"),
-        MistakeCase(
+        DiagnosticCase(
             "[\"http://127.0.0.1:9000\"]", "[\"http://a\", \"unix:/a\"]\n    tls: { serverName: a.test }",
             "6:24: upstreams.api.tls.serverName: no target of this upstream is reached over TLS"
                 + " (write https:// targets, or leave it out)"),
-        MistakeCase(
+        DiagnosticCase(
             "[\"http://127.0.0.1:9000\"]", "[\"https://a\"]\n    tls: { verify: false }",
             "6:12: upstreams.api.tls.verify: there is no such key"
                 + " (write one of: caFile, certificateFile, keyFile, serverName)"),
-        MistakeCase(
+        DiagnosticCase(
             "[\"http://127.0.0.1:9000\"]", "[\"http://a\"]\n    resolveInterval: 100ms",
             "6:22: upstreams.api.resolveInterval: 100ms is out of range (write 1s to 1d)"),
-        MistakeCase(
+        DiagnosticCase(
             "{ value: demo }", "{ header: X TOKEN, value: demo }",
             "6:25: upstreams.api.apiToken.header: \"X TOKEN\" is not a token"
                 + " (write letters, digits and hyphens, without spaces)"),
-        MistakeCase(
+        DiagnosticCase(
             "{ value: demo }", "{ header: transfer_encoding, value: demo }",
             "6:25: upstreams.api.apiToken.header: transfer_encoding has a meaning of its own"
                 + " (write another field such as X-API-TOKEN)"),
-        MistakeCase(
+        DiagnosticCase(
             "{ value: demo }", "{ header: Cookie, value: demo }",
             "6:25: upstreams.api.apiToken.header: Cookie has a meaning of its own"
                 + " (write another field such as X-API-TOKEN)"),
-        MistakeCase("{ value: demo }", "{ header: X-Key }", "6:5: upstreams.api.apiToken.value: is missing (write it)"),
-        MistakeCase(
+        DiagnosticCase(
+            "{ value: demo }", "{ header: X-Key }", "6:5: upstreams.api.apiToken.value: is missing (write it)"),
+        DiagnosticCase(
             "signIn: { path: /auth }", "signIn: { method: POST }",
             "7:5: upstreams.api.signIn.path: is missing (write it)"),
-        MistakeCase(
+        DiagnosticCase(
             "{ path: /auth }", "{ path: \"/auth/{id}\" }",
             "7:21: upstreams.api.signIn.path: \"/auth/{id}\" holds a parameter or a wildcard"
                 + " (write a plain path such as /auth)"),
-        MistakeCase(
+        DiagnosticCase(
             "{ path: /auth }", "{ path: /auth, credentials: digest }",
             "7:41: upstreams.api.signIn.credentials: \"digest\" is not one of the choices (write basic or bearer or json)"
         ),
-        MistakeCase(
+        DiagnosticCase(
             "    targets: [\"http://127.0.0.1:9001\"]",
             "    targets: [\"http://127.0.0.1:9001\"]\n    signIn: { path: /in }",
             " accounts.upstream: several upstreams have signIn (write api or other)"),
     ]
 
     static let cookies = [
-        MistakeCase(
+        DiagnosticCase(
             "  cookie: { secure: false }\n", "",
             "2:14: listeners.0.address: sessions and passwords would travel in the clear"
                 + " (add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on"
                 + " loopback only session.cookie.secure: false)"),
-        MistakeCase(
+        DiagnosticCase(
             "  cookie: { secure: false }\n", "  cookie: { name: session }\n",
             "2:14: listeners.0.address: sessions and passwords would travel in the clear"
                 + " (add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on"
                 + " loopback only session.cookie.secure: false)",
             "12:19: session.cookie.name: \"session\" lacks the prefix __Host- (write __Host-session)"),
-        MistakeCase(
+        DiagnosticCase(
             "{ secure: false }", "{ name: __Host- }",
             "2:14: listeners.0.address: sessions and passwords would travel in the clear"
                 + " (add tls; or tlsTerminatedInFront: true behind a proxy that speaks TLS; or for development on"
                 + " loopback only session.cookie.secure: false)",
             "12:19: session.cookie.name: nothing follows the prefix (write __Host-cloakroom)"),
-        MistakeCase(
+        DiagnosticCase(
             "127.0.0.1:0", "0.0.0.0:8080",
             "6:24: upstreams.api.apiToken.value: is a placeholder that everybody can know"
                 + " (write the token that the upstream has given you, or listen on loopback only)",
             "12:21: session.cookie.secure: only development on loopback goes without Secure"
                 + " (write true, or listen on 127.0.0.1 only)"),
-        MistakeCase(
+        DiagnosticCase(
             "{ secure: false }", "{ secure: false, name: __Host-a }",
             "12:34: session.cookie.name: __Host- is for Secure cookies only"
                 + " (leave the prefix out while secure is false)"),
-        MistakeCase(
+        DiagnosticCase(
             "{ secure: false }", "{ secure: false, name: a=b }",
             "12:34: session.cookie.name: \"a=b\" is not a token (write letters, digits and hyphens, without spaces)"),
-        MistakeCase(
+        DiagnosticCase(
             "127.0.0.1:0\n", "127.0.0.1:0\n    tlsTerminatedInFront: true\n",
             "13:21: session.cookie.secure: only development on loopback goes without Secure"
                 + " (write true, or listen on 127.0.0.1 only)"),
-        MistakeCase(
+        DiagnosticCase(
             "127.0.0.1:0", "localhost",
             "2:14: listeners.0.address: \"localhost\" is not host:port"
                 + " (write an address such as 0.0.0.0:8443 or [::1]:8443)"),
-        MistakeCase(
+        DiagnosticCase(
             "127.0.0.1:0", "127.0.0.1:80\nadmin: { address: \"[::1]:80\" }",
             "3:19: admin.address: port 80 is a client listener's already (choose another port)"),
-        MistakeCase(
+        DiagnosticCase(
             "127.0.0.1:0", "127.0.0.1:9464",
             "2:14: listeners.0.address: port 9464 is the admin listener's (choose another port, or set admin.address)"),
-        MistakeCase(
+        DiagnosticCase(
             "127.0.0.1:0", "127.0.0.1:8080\n  - address: 127.0.0.1:8080",
             "3:14: listeners.1.address: 127.0.0.1:8080 is listened on already (choose another port)"),
-        MistakeCase(
+        DiagnosticCase(
             "127.0.0.1:0", "127.0.0.1:0\n    tls: { certificateFile: nowhere.crt, keyFile: cloakroom.yaml }",
             "3:29: listeners.0.tls.certificateFile: there is no file \"nowhere.crt\" (create it, or correct the path)",
             "3:51: listeners.0.tls.keyFile: \"cloakroom.yaml\" holds no private key"
@@ -313,46 +315,46 @@ struct MistakeCase: Sendable, CustomTestStringConvertible {
     ]
 
     static let sessions = [
-        MistakeCase(
+        DiagnosticCase(
             "idleTimeout: 15m", "idleTimeout: 9h",
             "11:16: session.idleTimeout: idleTimeout 9h is longer than absoluteTimeout 8h"
                 + " (a session that is never idle ends at absoluteTimeout; make it the longer one)"),
-        MistakeCase(
+        DiagnosticCase(
             "idleTimeout: 15m", "absoluteTimeout: 5m",
             "11:20: session.absoluteTimeout: idleTimeout 15m is longer than absoluteTimeout 5m"
                 + " (a session that is never idle ends at absoluteTimeout; make it the longer one)"),
-        MistakeCase(
+        DiagnosticCase(
             "session:", "accounts: { prefix: /auth/ }\nsession:",
             "10:21: accounts.prefix: \"/auth/\" ends with a slash (write a path such as /auth)"),
-        MistakeCase(
+        DiagnosticCase(
             "session:", "accounts: { prefix: /episodes }\nsession:",
             "17:11: routes.0.path: /episodes lies under /episodes, which the gateway answers itself"
                 + " (choose another path, or set accounts.prefix)"),
-        MistakeCase(
+        DiagnosticCase(
             "session:", "accounts: { upstream: other }\nsession:",
             "10:23: accounts.upstream: upstream \"other\" has no signIn (add upstreams.other.signIn, or name another)"),
     ]
 
     static let routes = [
-        MistakeCase(
+        DiagnosticCase(
             "path: /videos/{id}", "path: /episodes",
             "22:11: routes.1.path: GET, HEAD /episodes is served by route \"episodes\" already (remove one of the two)"),
-        MistakeCase(
+        DiagnosticCase(
             "    upstream: api\n    requiresAuthorization: false",
             "    upstream: other\n    requiresAuthorization: false",
             "19:13: routes.0.inject: upstream \"other\" has no apiToken (add upstreams.other.apiToken, or do not inject it)"
         ),
-        MistakeCase(
+        DiagnosticCase(
             "    upstream: api\n    requiresAuthorization: true\n    inject: [apiToken, bearer]",
             "    upstream: other\n    requiresAuthorization: true\n    inject: [bearer]",
             "25:13: routes.1.inject: bearer would send tokens of upstream \"api\" to another one"
                 + " (inject it on routes to \"api\" only)"),
-        MistakeCase(
+        DiagnosticCase(
             "    upstream: api\n    requiresAuthorization: true\n    inject: [apiToken, bearer]",
             "    upstream: other\n    requiresAuthorization: true",
             "24:28: routes.1.requiresAuthorization: sessions belong to upstream \"api\""
                 + " (require authorization on routes to \"api\" only)"),
-        MistakeCase(
+        DiagnosticCase(
             "    signIn: { path: /auth }\n", "",
             "24:13: routes.1.inject: nobody can sign in: no upstream has signIn (add signIn to the upstream)"),
     ]

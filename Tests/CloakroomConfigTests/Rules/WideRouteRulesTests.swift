@@ -31,9 +31,9 @@ struct WideRouteRulesTests {
 
                     """
             }.joined()
-        let folder = try ConfigFolder(yaml)
-        let report = folder.report { Report.checkConfig($0, isStrict: isStrict, trial: { _ in [] }) }
-        let lines = report.text.replacingOccurrences(of: folder.path + "/", with: "").split(separator: "\n")
+        let directory = try ConfigFixture(yaml)
+        let report = directory.report { CommandReport.checkConfig($0, isStrict: isStrict, trial: { _ in [] }) }
+        let lines = report.text.replacingOccurrences(of: directory.path + "/", with: "").split(separator: "\n")
         return (lines.map(String.init), report.exitCode)
     }
 
@@ -165,8 +165,8 @@ struct WideRouteRulesTests {
 
     @Test("The shipped kind of configuration passes --strict without a word")
     func shipped() throws {
-        let folder = try ConfigFolder()
-        let report = folder.report { Report.checkConfig($0, isStrict: true, trial: { _ in [] }) }
+        let directory = try ConfigFixture()
+        let report = directory.report { CommandReport.checkConfig($0, isStrict: true, trial: { _ in [] }) }
         #expect(report.text.hasSuffix("cloakroom.yaml: ok (2 routes, 2 upstreams)\n"))
         #expect(report.exitCode == 0)
     }

@@ -32,8 +32,8 @@ struct MisplacedSecretTests {
     /// All that is said of a configuration.
     private func reports(_ sources: ConfigSources) -> String {
         [
-            Report.checkConfig(sources), Report.printConfig(sources), Report.routes(sources),
-            Report.explain(sources, method: "GET", target: "/episodes"),
+            CommandReport.checkConfig(sources), CommandReport.printConfig(sources), CommandReport.routes(sources),
+            CommandReport.explain(sources, method: "GET", target: "/episodes"),
         ].map(\.text).joined()
     }
 
@@ -42,9 +42,9 @@ struct MisplacedSecretTests {
         let section = twin.yaml.replacing("VALUE", with: secret)
         let name = section.prefix { $0 != ":" }
         // Where the good configuration has the section already, the section stands alone.
-        let isThere = ConfigFolder.good.contains("\n\(name):")
-        let folder = try ConfigFolder((isThere ? "" : ConfigFolder.good) + section + "\n")
-        let report = reports(folder.sources())
+        let isThere = ConfigFixture.good.contains("\n\(name):")
+        let directory = try ConfigFixture((isThere ? "" : ConfigFixture.good) + section + "\n")
+        let report = reports(directory.sources())
         #expect(report.contains("there is no "), "\(report)")
         #expect(report.contains(twin.key), "\(report)")
         #expect(!report.contains(Self.canary), "\(report)")
@@ -52,11 +52,11 @@ struct MisplacedSecretTests {
 
     @Test("The same in a variable and in a flag", arguments: secrets)
     func elsewhere(_ secret: String) throws {
-        let folder = try ConfigFolder()
+        let directory = try ConfigFixture()
         for sources in [
-            folder.sources(environment: ["CLOAKROOM_UPSTREAMS_API_API_TOKEN_VALUE_FILE": secret]),
-            folder.sources(environment: ["CLOAKROOM_ADMIN_TOKEN_FILE": secret]),
-            folder.sources(overrides: [("tracing.otlp.headersFile", secret)]),
+            directory.sources(environment: ["CLOAKROOM_UPSTREAMS_API_API_TOKEN_VALUE_FILE": secret]),
+            directory.sources(environment: ["CLOAKROOM_ADMIN_TOKEN_FILE": secret]),
+            directory.sources(overrides: [("tracing.otlp.headersFile", secret)]),
         ] {
             let report = reports(sources)
             #expect(report.contains("there is no "), "\(report)")
@@ -66,14 +66,14 @@ struct MisplacedSecretTests {
 
     @Test("A path that nobody reads is shown only if something is there")
     func notRead() throws {
-        let yaml = ConfigFolder.good.replacing("{ value: demo }", with: "{ valueFile: \(Self.canary) }")
-        let folder = try ConfigFolder(yaml)
-        let sources = folder.sources(overrides: [("upstreams.api.apiToken.value", "other")])
-        #expect(Report.printConfig(sources).exitCode == 0)
+        let yaml = ConfigFixture.good.replacing("{ value: demo }", with: "{ valueFile: \(Self.canary) }")
+        let directory = try ConfigFixture(yaml)
+        let sources = directory.sources(overrides: [("upstreams.api.apiToken.value", "other")])
+        #expect(CommandReport.printConfig(sources).exitCode == 0)
         #expect(!reports(sources).contains(Self.canary))
-        try folder.write("x", to: Self.canary)
-        #expect(Report.printConfig(sources).text.contains("valueFile"))
-        #expect(Report.printConfig(sources).text.contains(Self.canary))
+        try directory.write("x", to: Self.canary)
+        #expect(CommandReport.printConfig(sources).text.contains("valueFile"))
+        #expect(CommandReport.printConfig(sources).text.contains(Self.canary))
     }
 
     @Test(
@@ -85,15 +85,15 @@ struct MisplacedSecretTests {
         ])
     func collector(_ text: String) throws {
         let text = text.replacing("CANARY", with: Self.canary)
-        let inFile = try ConfigFolder(ConfigFolder.good + "tracing: { otlp: { endpoint: \"\(text)\" } }\n")
-        let folder = try ConfigFolder()
+        let inFile = try ConfigFixture(ConfigFixture.good + "tracing: { otlp: { endpoint: \"\(text)\" } }\n")
+        let directory = try ConfigFixture()
         for sources in [
-            inFile.sources(), folder.sources(overrides: [("tracing.otlp.endpoint", text)]),
-            folder.sources(environment: ["CLOAKROOM_TRACING_OTLP_ENDPOINT": text]),
-            folder.sources(environment: ["OTEL_EXPORTER_OTLP_ENDPOINT": text]),
-            folder.sources(environment: ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": text]),
+            inFile.sources(), directory.sources(overrides: [("tracing.otlp.endpoint", text)]),
+            directory.sources(environment: ["CLOAKROOM_TRACING_OTLP_ENDPOINT": text]),
+            directory.sources(environment: ["OTEL_EXPORTER_OTLP_ENDPOINT": text]),
+            directory.sources(environment: ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": text]),
         ] {
-            let report = Report.checkConfig(sources)
+            let report = CommandReport.checkConfig(sources)
             #expect(report.exitCode == 1)
             #expect(!report.text.contains(Self.canary), "\(report.text)")
         }
@@ -107,13 +107,13 @@ struct MisplacedSecretTests {
         ])
     func target(_ text: String) throws {
         let text = text.replacing("CANARY", with: Self.canary)
-        let inFile = try ConfigFolder(ConfigFolder.good.replacing("http://127.0.0.1:9000", with: text))
-        let folder = try ConfigFolder()
+        let inFile = try ConfigFixture(ConfigFixture.good.replacing("http://127.0.0.1:9000", with: text))
+        let directory = try ConfigFixture()
         for sources in [
-            inFile.sources(), folder.sources(overrides: [("upstreams.api.targets", text)]),
-            folder.sources(environment: ["CLOAKROOM_UPSTREAMS_API_TARGETS": text]),
+            inFile.sources(), directory.sources(overrides: [("upstreams.api.targets", text)]),
+            directory.sources(environment: ["CLOAKROOM_UPSTREAMS_API_TARGETS": text]),
         ] {
-            let report = Report.checkConfig(sources)
+            let report = CommandReport.checkConfig(sources)
             #expect(report.exitCode == 1)
             #expect(!report.text.contains(Self.canary), "\(report.text)")
         }
@@ -130,9 +130,9 @@ struct MisplacedSecretTests {
             ("listeners.0.tls.keyFile", "-----BEGIN PRIVATE KEY-----\nCANARY"),
         ])
     func others(_ key: String, _ text: String) throws {
-        let folder = try ConfigFolder()
-        let report = Report.checkConfig(
-            folder.sources(overrides: [(key, text.replacing("CANARY", with: Self.canary))]))
+        let directory = try ConfigFixture()
+        let report = CommandReport.checkConfig(
+            directory.sources(overrides: [(key, text.replacing("CANARY", with: Self.canary))]))
         #expect(report.exitCode == 1)
         #expect(report.text.contains(key), "\(report.text)")
         #expect(!report.text.contains(Self.canary), "\(report.text)")

@@ -8,26 +8,27 @@ struct SecretSourceTests {
     private static let canary = "canary-e02d-canary-e02d-canary-e02d"
     private static let openToAll = "can be read by every user of this machine"
 
-    private func change(_ mode: Int, _ name: String, in folder: ConfigFolder) throws {
-        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: folder.path + "/" + name)
+    private func change(_ mode: Int, _ name: String, in directory: ConfigFixture) throws {
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: directory.path + "/" + name)
     }
 
     /// The warnings, without the path of the folder.
-    private func warnings(_ folder: ConfigFolder, overrides: [(key: String, value: String)] = []) throws -> [String] {
-        try folder.load(overrides: overrides).warnings.map {
-            $0.description.replacingOccurrences(of: folder.path + "/", with: "")
+    private func warnings(_ directory: ConfigFixture, overrides: [(key: String, value: String)] = []) throws -> [String]
+    {
+        try directory.load(overrides: overrides).warnings.map {
+            $0.description.replacingOccurrences(of: directory.path + "/", with: "")
         }
     }
 
     @Test("A secret's file that others can read is a warning with its line; one that its group can read is none")
     func secretFile() throws {
-        let folder = try ConfigFolder(ConfigFolder.good.replacing("{ value: demo }", with: "{ valueFile: token }"))
-        try folder.write(Self.canary, to: "token")
-        try change(0o640, "token", in: folder)
-        #expect(try warnings(folder) == [])
-        try change(0o604, "token", in: folder)
+        let directory = try ConfigFixture(ConfigFixture.good.replacing("{ value: demo }", with: "{ valueFile: token }"))
+        try directory.write(Self.canary, to: "token")
+        try change(0o640, "token", in: directory)
+        #expect(try warnings(directory) == [])
+        try change(0o604, "token", in: directory)
         #expect(
-            try warnings(folder) == [
+            try warnings(directory) == [
                 "cloakroom.yaml:6:28: warning: upstreams.api.apiToken.valueFile: \"token\" \(Self.openToAll)"
                     + " (take the permission from others: chmod o-rwx)"
             ])
@@ -35,38 +36,40 @@ struct SecretSourceTests {
 
     @Test(
         "It is the file at the end of a link that counts, and folders that others cannot pass protect what is in them")
-    func linksAndFolders() throws {
-        let folder = try ConfigFolder(ConfigFolder.good.replacing("{ value: demo }", with: "{ valueFile: in/token }"))
-        try FileManager.default.createDirectory(atPath: folder.path + "/in", withIntermediateDirectories: true)
-        try folder.write(Self.canary, to: "in/data")
-        try folder.link("in/token", to: "data")
-        try change(0o600, "in/data", in: folder)
-        try change(0o755, "in", in: folder)
-        #expect(try warnings(folder) == [])
-        try change(0o644, "in/data", in: folder)
-        #expect(try warnings(folder).count == 1)
-        try change(0o750, "in", in: folder)
-        #expect(try warnings(folder) == [])
+    func linksAndDirectories() throws {
+        let directory = try ConfigFixture(
+            ConfigFixture.good.replacing("{ value: demo }", with: "{ valueFile: in/token }"))
+        try FileManager.default.createDirectory(atPath: directory.path + "/in", withIntermediateDirectories: true)
+        try directory.write(Self.canary, to: "in/data")
+        try directory.link("in/token", to: "data")
+        try change(0o600, "in/data", in: directory)
+        try change(0o755, "in", in: directory)
+        #expect(try warnings(directory) == [])
+        try change(0o644, "in/data", in: directory)
+        #expect(try warnings(directory).count == 1)
+        try change(0o750, "in", in: directory)
+        #expect(try warnings(directory) == [])
     }
 
     @Test("So is a key's file that others can read")
     func keyFile() throws {
-        let folder = try ConfigFolder(
-            ConfigFolder.good.replacing(
+        let directory = try ConfigFixture(
+            ConfigFixture.good.replacing(
                 "127.0.0.1:0\n", with: "127.0.0.1:0\n    tls: { certificateFile: a.crt, keyFile: a.key }\n"))
-        try folder.write("-----BEGIN CERTIFICATE-----\n", to: "a.crt")
-        try folder.write("-----BEGIN PRIVATE KEY-----\n", to: "a.key")
-        try change(0o600, "a.key", in: folder)
-        #expect(try warnings(folder) == [])
-        try change(0o644, "a.key", in: folder)
+        try directory.write("-----BEGIN CERTIFICATE-----\n", to: "a.crt")
+        try directory.write("-----BEGIN PRIVATE KEY-----\n", to: "a.key")
+        try change(0o600, "a.key", in: directory)
+        #expect(try warnings(directory) == [])
+        try change(0o644, "a.key", in: directory)
         let place = "cloakroom.yaml:3:45: warning: listeners.0.tls.keyFile: \"a.key\" can be read by every user"
-        #expect(try warnings(folder).map { $0.hasPrefix(place) } == [true])
+        #expect(try warnings(directory).map { $0.hasPrefix(place) } == [true])
     }
 
     @Test("A secret in a flag is a warning that says where it belongs, and does not repeat it")
     func flag() throws {
-        let folder = try ConfigFolder()
-        let warnings = try warnings(folder, overrides: [("admin.token", Self.canary), ("session.idleTimeout", "5m")])
+        let directory = try ConfigFixture()
+        let warnings = try warnings(
+            directory, overrides: [("admin.token", Self.canary), ("session.idleTimeout", "5m")])
         #expect(warnings.count == 1)
         let warning = warnings.first ?? ""
         #expect(warning.hasPrefix("--set: warning: admin.token: a secret on the command line"), "\(warning)")
@@ -76,8 +79,9 @@ struct SecretSourceTests {
 
     @Test("Rule 41: what holds the sources of a configuration prints none of its values, whichever way it is printed")
     func printing() throws {
-        let folder = try ConfigFolder(ConfigFolder.good.replacing("value: demo", with: "value: \(Self.canary)-file"))
-        let sources = folder.sources(
+        let directory = try ConfigFixture(
+            ConfigFixture.good.replacing("value: demo", with: "value: \(Self.canary)-file"))
+        let sources = directory.sources(
             environment: ["CLOAKROOM_ADMIN_TOKEN": Self.canary, "OTEL_EXPORTER_OTLP_HEADERS": "x-key=\(Self.canary)"],
             overrides: [("session.secrets", Self.canary)])
         let config = try loadConfig(sources)
@@ -116,11 +120,11 @@ struct SecretSourceTests {
 
         """
 
-    private func offline(_ yaml: String) throws -> Report {
-        try ConfigFolder(yaml).report { sources in
+    private func offline(_ yaml: String) throws -> CommandReport {
+        try ConfigFixture(yaml).report { sources in
             var sources = sources
             sources.isOffline = true
-            return Report.checkConfig(sources, isStrict: true) { _ in
+            return CommandReport.checkConfig(sources, isStrict: true) { _ in
                 [ConfigFinding(key: ["a"], message: "a file was read", suggestion: "")]
             }
         }
@@ -133,7 +137,7 @@ struct SecretSourceTests {
         #expect(
             report.text.hasSuffix(": ok (1 route, 1 upstream, secrets and certificates not read)\n"), "\(report.text)")
         // And without it each of them is missed.
-        #expect(try ConfigFolder(Self.offlineYAML).mistakes().count == 12)
+        #expect(try ConfigFixture(Self.offlineYAML).valueErrors().count == 12)
     }
 
     @Test(
@@ -146,7 +150,7 @@ struct SecretSourceTests {
             ("store: sqlite", "store: disk", "session.store"),
             ("valueFile: /nowhere/token", "value: '${TOKEN}'", "upstreams.api.apiToken.value"),
         ])
-    func offlineMistakes(_ piece: String, _ change: String, _ key: String) throws {
+    func offlineValueErrors(_ piece: String, _ change: String, _ key: String) throws {
         let report = try offline(Self.offlineYAML.replacing(piece, with: change))
         #expect(report.exitCode == 1)
         #expect(report.text.split(separator: "\n").count == 1, "\(report.text)")

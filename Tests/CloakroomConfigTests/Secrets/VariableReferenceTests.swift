@@ -8,18 +8,18 @@ struct VariableReferenceTests {
     /// Every secret: how it is written in the file around its value, its key, and whether it is a list.
     static let secrets: [(yaml: @Sendable (String) -> String, key: String)] = [
         ({ good("{ value: demo }", "{ value: '\($0)' }") }, "upstreams.api.apiToken.value"),
-        ({ ConfigFolder.good + "admin: { token: '\($0)' }\n" }, "admin.token"),
+        ({ ConfigFixture.good + "admin: { token: '\($0)' }\n" }, "admin.token"),
         ({ good("  idleTimeout: 15m", "  secrets: ['\($0)']") }, "session.secrets"),
         ({ good("  idleTimeout: 15m", "  valkey: { password: '\($0)' }") }, "session.valkey.password"),
         (
             { good("  idleTimeout: 15m", "  valkey: { sentinelPrimary: a, sentinelPassword: '\($0)' }") },
             "session.valkey.sentinelPassword"
         ),
-        ({ ConfigFolder.good + "tracing: { otlp: { headers: ['x-key=\($0)'] } }\n" }, "tracing.otlp.headers"),
+        ({ ConfigFixture.good + "tracing: { otlp: { headers: ['x-key=\($0)'] } }\n" }, "tracing.otlp.headers"),
     ]
 
     private static func good(_ piece: String, _ other: String) -> String {
-        ConfigFolder.good.replacingOccurrences(of: piece, with: other)
+        ConfigFixture.good.replacingOccurrences(of: piece, with: other)
     }
 
     static let references = [
@@ -32,7 +32,7 @@ struct VariableReferenceTests {
         arguments: references)
     func inTheFile(_ reference: String) throws {
         for secret in Self.secrets {
-            let lines = try ConfigFolder(secret.yaml(reference)).mistakes()
+            let lines = try ConfigFixture(secret.yaml(reference)).valueErrors()
             #expect(lines.count == 1, "\(lines)")
             let line = lines.first ?? ""
             #expect(line.contains(": \(secret.key)"), "\(line)")
@@ -47,15 +47,15 @@ struct VariableReferenceTests {
 
     @Test("Rule 42: the same from a variable, a flag and a file")
     func elsewhere() throws {
-        let folder = try ConfigFolder()
-        try folder.write("${MY_TOKEN}\n", to: "token")
+        let directory = try ConfigFixture()
+        try directory.write("${MY_TOKEN}\n", to: "token")
         for (environment, overrides) in [
             (["CLOAKROOM_ADMIN_TOKEN": "${MY_TOKEN_OF_32_BYTES}"], []),
             ([:], [("admin.token", "${MY_TOKEN_OF_32_BYTES}")]),
             ([:], [("admin.tokenFile", "token")]), (["OTEL_EXPORTER_OTLP_HEADERS": "x-key=${MY_TOKEN}"], []),
             (["CLOAKROOM_SESSION_SECRETS": "$MY_TOKEN"], []),
         ] as [([String: String], [(key: String, value: String)])] {
-            let lines = folder.mistakes(environment: environment, overrides: overrides)
+            let lines = directory.valueErrors(environment: environment, overrides: overrides)
             #expect(lines.count == 1, "\(lines)")
             #expect(
                 lines.allSatisfy { $0.contains("is a reference to a variable") && !$0.contains("MY_TOKEN") }, "\(lines)"
@@ -69,13 +69,13 @@ struct VariableReferenceTests {
             "$", "a${MY_TOKEN}", "${MY_TOKEN}a", "$1abc", "$a-b", "50%", "%%", "${MY", "p$$w0rd", "$Passw0rd", "$_a1",
         ])
     func others(_ secret: String) throws {
-        let folder = try ConfigFolder(Self.secrets[0].yaml(secret))
-        #expect(try folder.load().plan.upstreams[0].apiToken?.value == Secret(secret))
+        let directory = try ConfigFixture(Self.secrets[0].yaml(secret))
+        #expect(try directory.load().configuration.upstreams[0].apiToken?.value == Secret(secret))
     }
 
     /// The same configuration, reached from other machines.
-    private func exposed(_ yaml: String) throws -> ConfigFolder {
-        try ConfigFolder(
+    private func exposed(_ yaml: String) throws -> ConfigFixture {
+        try ConfigFixture(
             yaml.replacingOccurrences(of: "127.0.0.1:0", with: "0.0.0.0:0\n    tlsTerminatedInFront: true")
                 .replacingOccurrences(of: "  cookie: { secure: false }\n", with: "")
                 .replacingOccurrences(of: "session:\n  idleTimeout: 15m\n", with: "session: { idleTimeout: 15m }\n"))
@@ -88,9 +88,9 @@ struct VariableReferenceTests {
             "CHANGE-ME-PLEASE", "your_token_goes_here", "YOUR_ADMIN_TOKEN", "0000000000000000",
         ])
     func placeholders(_ secret: String) throws {
-        let local = try ConfigFolder(Self.secrets[0].yaml(secret))
-        #expect(local.mistakes() == [])
-        let lines = try exposed(Self.secrets[0].yaml(secret)).mistakes()
+        let local = try ConfigFixture(Self.secrets[0].yaml(secret))
+        #expect(local.valueErrors() == [])
+        let lines = try exposed(Self.secrets[0].yaml(secret)).valueErrors()
         #expect(lines.count == 1, "\(lines)")
         #expect(
             lines.allSatisfy {
@@ -103,9 +103,9 @@ struct VariableReferenceTests {
         "What only holds a word of a placeholder is a secret, and so is any field of a collector",
         arguments: ["test-48151623421108839201", "1234567890token0987654321", "yourself-4f1b"])
     func exposedSecrets(_ secret: String) throws {
-        #expect(try exposed(Self.secrets[0].yaml(secret)).mistakes() == [])
+        #expect(try exposed(Self.secrets[0].yaml(secret)).valueErrors() == [])
         let tenant = ["OTEL_EXPORTER_OTLP_HEADERS": "X-Scope-OrgID=demo"]
-        #expect(try exposed(Self.secrets[0].yaml(secret)).mistakes(environment: tenant) == [])
+        #expect(try exposed(Self.secrets[0].yaml(secret)).valueErrors(environment: tenant) == [])
     }
 
     @Test(
@@ -113,9 +113,9 @@ struct VariableReferenceTests {
     )
     func adminOnly() throws {
         let token = "changeme-changeme-changeme"
-        let yaml = ConfigFolder.good + "admin: { token: \(token), address: \"ADDRESS:0\" }\n"
-        #expect(try ConfigFolder(yaml.replacingOccurrences(of: "ADDRESS", with: "127.0.0.1")).mistakes() == [])
-        let lines = try ConfigFolder(yaml.replacingOccurrences(of: "ADDRESS", with: "0.0.0.0")).mistakes()
+        let yaml = ConfigFixture.good + "admin: { token: \(token), address: \"ADDRESS:0\" }\n"
+        #expect(try ConfigFixture(yaml.replacingOccurrences(of: "ADDRESS", with: "127.0.0.1")).valueErrors() == [])
+        let lines = try ConfigFixture(yaml.replacingOccurrences(of: "ADDRESS", with: "0.0.0.0")).valueErrors()
         #expect(lines.count == 1, "\(lines)")
         #expect(lines.allSatisfy { $0.contains("admin.token: is a placeholder") && !$0.contains(token) }, "\(lines)")
     }
@@ -144,7 +144,7 @@ struct VariableReferenceTests {
         }
         #expect(literals.isSuperset(of: ["demo-api-token", "replace", "secret"]), "\(literals)")
         for literal in literals {
-            #expect(try exposed(Self.secrets[0].yaml(literal)).mistakes().count == 1, "\(literal)")
+            #expect(try exposed(Self.secrets[0].yaml(literal)).valueErrors().count == 1, "\(literal)")
         }
     }
 }

@@ -2,9 +2,9 @@ import Testing
 
 @testable import CloakroomConfig
 
-@Suite struct ConfigTreeTests {
-    private func tree(_ yaml: String) throws -> ConfigTree {
-        try ConfigTree(yaml: yaml) { Issue.record("\($0)") }
+@Suite struct YAMLTreeTests {
+    private func tree(_ yaml: String) throws -> YAMLTree {
+        try YAMLTree(yaml: yaml) { Issue.record("\($0)") }
     }
 
     @Test func everyKeyKeepsItsPlace() throws {
@@ -15,9 +15,9 @@ import Testing
             ])
         #expect(tree[["a"]]?.shape == .list(count: 1))
         #expect(tree[["a", "0"]]?.shape == .section(["b", "c"]))
-        #expect(tree[["a", "0", "b"]]?.key == Position(line: 2, column: 5))
-        #expect(tree[["a", "0", "b"]]?.value == Position(line: 2, column: 8))
-        #expect(tree[["a", "0", "c", "1"]]?.value == Position(line: 3, column: 12))
+        #expect(tree[["a", "0", "b"]]?.key == FilePosition(line: 2, column: 5))
+        #expect(tree[["a", "0", "b"]]?.value == FilePosition(line: 2, column: 8))
+        #expect(tree[["a", "0", "c", "1"]]?.value == FilePosition(line: 3, column: 12))
         #expect(tree[["d"]]?.shape == .empty)
     }
 
@@ -33,21 +33,21 @@ import Testing
         #expect(tree[["b", "k"]]?.shape == .scalar("v"))
     }
 
-    @Test func aliasesThatMultiplyAreRefused() {
+    @Test func aliasesThatMultiplyAreRejected() {
         var yaml = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
         for level in 1...9 {
             let item = "*a\(level - 1)"
             yaml += "a\(level): &a\(level) [" + Array(repeating: item, count: 10).joined(separator: ", ") + "]\n"
         }
-        let error = #expect(throws: ConfigTree.SyntaxMistake.self) { try tree(yaml) }
-        #expect(error?.mistake.message == "the file has too many entries")
+        let error = #expect(throws: YAMLTree.YAMLSyntaxError.self) { try tree(yaml) }
+        #expect(error?.valueError.message == "the file has too many entries")
     }
 
     @Test func keysThatStandTwiceAreAllToldAndTheLastCounts() throws {
-        var told: [ConfigTree.SyntaxMistake] = []
-        let tree = try ConfigTree(yaml: "é: { \"k\": 1, k: 2, k: 3 }\r\nx: 1\r\nx: 2\r\n") { told.append($0) }
+        var told: [YAMLTree.YAMLSyntaxError] = []
+        let tree = try YAMLTree(yaml: "é: { \"k\": 1, k: 2, k: 3 }\r\nx: 1\r\nx: 2\r\n") { told.append($0) }
         #expect(told.map(\.key) == ["é.k", "x"])
-        #expect(told.map(\.position) == [Position(line: 1, column: 20), Position(line: 3, column: 1)])
+        #expect(told.map(\.position) == [FilePosition(line: 1, column: 20), FilePosition(line: 3, column: 1)])
         #expect(tree[["é", "k"]]?.shape == .scalar("3"))
         #expect(tree[["x"]]?.shape == .scalar("2"))
     }

@@ -19,7 +19,9 @@ import Testing
         "99999999999999999999s", "٣s",
     ])
     func otherTextsAreNoDurations(_ text: String) {
-        #expect(throws: Mistake.self) { try ValueFormat<Duration>.duration(.zero ... .seconds(86_400)).parse(text) }
+        #expect(throws: ConfigValueError.self) {
+            try ValueFormat<Duration>.duration(.zero ... .seconds(86_400)).parse(text)
+        }
     }
 
     @Test(arguments: [
@@ -27,25 +29,25 @@ import Testing
         ("2048", 2_048, "2KiB"), ("1 GiB", 1 << 30, "1GiB"), ("1TiB", 1 << 40, "1TiB"), ("7B", 7, "7"),
     ])
     func sizesAreReadAndRendered(_ text: String, _ bytes: Int, _ rendered: String) throws {
-        let format = SizeFormat.size(0...(1 << 40))
+        let format = ByteSize.size(0...(1 << 40))
         #expect(try format.parse(text) == bytes)
         #expect(format.render(bytes) == rendered)
     }
 
     @Test(arguments: ["", "KiB", "1KB", "1kib", "-1", "1.5MiB", "9223372036854775807KiB", "0x10"])
     func otherTextsAreNoSizes(_ text: String) {
-        #expect(throws: Mistake.self) { try SizeFormat.size(0...(1 << 40)).parse(text) }
+        #expect(throws: ConfigValueError.self) { try ByteSize.size(0...(1 << 40)).parse(text) }
     }
 
     @Test func controlCharactersDoNotBreakALineOfAReport() {
-        #expect(Printable.quoted("a\nb\u{1b}[0m") == "\"a\\u{a}b\\u{1b}[0m\"")
-        #expect(Printable.quoted(String(repeating: "x", count: 100)).count == 82)
+        #expect(DiagnosticText.quoted("a\nb\u{1b}[0m") == "\"a\\u{a}b\\u{1b}[0m\"")
+        #expect(DiagnosticText.quoted(String(repeating: "x", count: 100)).count == 82)
     }
 
     @Test(arguments: [
         ("idleTimout", "idleTimeout"), ("nmae", "name"), ("PATH", "path"), ("xyz", nil), ("", nil), ("ab", nil),
     ])
     func theNearestNameIsFound(_ name: String, _ nearest: String?) {
-        #expect(NearestName.nearest(to: name, among: ["idleTimeout", "name", "path", "absoluteTimeout"]) == nearest)
+        #expect(NameSuggestion.nearest(to: name, among: ["idleTimeout", "name", "path", "absoluteTimeout"]) == nearest)
     }
 }

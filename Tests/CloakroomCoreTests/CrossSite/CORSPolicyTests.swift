@@ -4,25 +4,25 @@ import Testing
 
 @Suite("What pages of other origins may read (CORS)")
 struct CORSPolicyTests {
-    private static let on = CrossSitePlan(
+    private static let on = CrossSiteConfiguration(
         trustedOrigins: ["https://partner.test"],
         corsOrigins: ["https://app.example.com", "http://localhost:5173"], corsMaxAge: .seconds(600))
 
-    private struct Asked {
+    private struct PreflightRequest {
         var policy: CORSPolicy
         var head: RequestHead
-        var marks: RequestHeaderPolicy.Marks
+        var summary: RequestHeaderPolicy.RequestHeaderSummary
 
-        var standing: CORSPolicy.Standing { policy.standing(of: head, marks: marks) }
+        var standing: CORSPolicy.OriginMatch { policy.matchOrigin(of: head, summary: summary) }
         var isPreflight: Bool { asksAbout != nil }
         /// The method that a preflight asks about.
-        var asksAbout: String? { head.text(policy.preflight(head, marks: marks)) }
+        var asksAbout: String? { head.text(policy.preflight(head, summary: summary)) }
 
         func preflight(_ methods: String = "GET, HEAD, POST") -> [String] {
             text(policy.preflightLines(standing, head, methods: methods))
         }
 
-        var answer: [String]? { policy.answerLines(standing).map(text) }
+        var response: [String]? { policy.responseFieldLines(standing).map(text) }
 
         private func text(_ lines: [UInt8]) -> [String] {
             String(decoding: lines, as: UTF8.self).split(separator: "\r\n", omittingEmptySubsequences: false)
@@ -30,39 +30,41 @@ struct CORSPolicyTests {
         }
     }
 
-    private func ask(_ fields: String..., plan: CrossSitePlan = on) throws -> Asked {
+    private func ask(_ fields: String..., configuration: CrossSiteConfiguration = on) throws -> PreflightRequest {
         var head = try RequestHead.with(lines: ["Host: api.example.com"] + fields, start: "OPTIONS /a HTTP/1.1")
-        let marks = RequestHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookiePlan()))
-            .mark(&head, isTrusted: false)
-        return Asked(policy: CORSPolicy(plan, injectable: ["X-API-TOKEN"]), head: head, marks: marks)
+        let summary = RequestHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookieConfiguration()))
+            .apply(&head, isTrusted: false)
+        return PreflightRequest(
+            policy: CORSPolicy(configuration, injectable: ["X-API-TOKEN"]), head: head, summary: summary)
     }
 
     @Test("Without origins nothing is said, and nothing is a preflight")
     func off() throws {
         let asked = try ask(
-            "Origin: https://app.example.com", "Access-Control-Request-Method: POST", plan: CrossSitePlan())
-        #expect(!asked.policy.isOn)
-        #expect(asked.standing == .silent)
-        #expect(asked.answer == nil)
+            "Origin: https://app.example.com", "Access-Control-Request-Method: POST",
+            configuration: CrossSiteConfiguration())
+        #expect(!asked.policy.isEnabled)
+        #expect(asked.standing == .notEvaluated)
+        #expect(asked.response == nil)
         #expect(!asked.isPreflight)
     }
 
     @Test("Origins that are only trusted, wildcards and null switch nothing on", arguments: ["*", "null", "https://*"])
     func nothingToSwitchOn(entry: String) {
-        let plan = CrossSitePlan(trustedOrigins: ["https://partner.test"], corsOrigins: [entry])
-        #expect(!CORSPolicy(plan, injectable: []).isOn)
+        let configuration = CrossSiteConfiguration(trustedOrigins: ["https://partner.test"], corsOrigins: [entry])
+        #expect(!CORSPolicy(configuration, injectable: []).isEnabled)
     }
 
     @Test("A listed origin is told its own name and that cookies are fine; never a wildcard")
     func listed() throws {
         let asked = try ask("Origin: https://app.example.com")
-        #expect(asked.standing == .listed(0))
+        #expect(asked.standing == .allowed(0))
         #expect(
-            asked.answer == [
+            asked.response == [
                 "Access-Control-Allow-Origin: https://app.example.com", "Access-Control-Allow-Credentials: true",
                 "Vary: Origin", "",
             ])
-        #expect(try ask("Origin: http://localhost:5173").standing == .listed(1))
+        #expect(try ask("Origin: http://localhost:5173").standing == .allowed(1))
     }
 
     @Test(
@@ -73,8 +75,8 @@ struct CORSPolicyTests {
         ])
     func stranger(origin: String) throws {
         let asked = try ask("Origin: \(origin)", "Access-Control-Request-Method: POST")
-        #expect(asked.standing == .stranger)
-        #expect(asked.answer == ["Vary: Origin", ""])
+        #expect(asked.standing == .notAllowed)
+        #expect(asked.response == ["Vary: Origin", ""])
         #expect(asked.isPreflight)
         #expect(
             asked.preflight() == [
@@ -84,9 +86,9 @@ struct CORSPolicyTests {
 
     @Test("No origin or two of them are a stranger's")
     func noneOrTwo() throws {
-        #expect(try ask().standing == .stranger)
+        #expect(try ask().standing == .notAllowed)
         let two = try ask("Origin: https://app.example.com", "Origin: https://app.example.com")
-        #expect(two.standing == .stranger)
+        #expect(two.standing == .notAllowed)
     }
 
     @Test("A preflight has an origin and the method that it asks about")
@@ -97,7 +99,7 @@ struct CORSPolicyTests {
     }
 
     @Test("The answer to a preflight names the methods of the path, the fields asked for, and how long it holds")
-    func preflightAnswer() throws {
+    func preflightResponse() throws {
         let asked = try ask(
             "Origin: https://app.example.com", "Access-Control-Request-Method: POST",
             "Access-Control-Request-Headers: authorization,content-type, x-csrf")
@@ -141,12 +143,12 @@ struct CORSPolicyTests {
             "Access-Control-Allow-Origin: *", "access-control-allow-credentials: true", "Access-Control-Max-Age: 1",
             "Access-Control-Expose-Headers: X-A",
         ]
-        let cookie = SessionCookie(CookiePlan())
+        let cookie = SessionCookie(CookieConfiguration())
         var head = try ResponseHead.with(lines[0], lines[1], lines[2], lines[3], "X-Access-Control: a", "Access: b")
         var other = head
-        _ = ResponseHeaderPolicy(cookie: cookie, answersCORS: true).mark(&head)
+        _ = ResponseHeaderPolicy(cookie: cookie, handlesCORS: true).apply(&head)
         #expect(head.kept == ["X-Access-Control: a", "Access: b"])
-        _ = ResponseHeaderPolicy(cookie: cookie).mark(&other)
+        _ = ResponseHeaderPolicy(cookie: cookie).apply(&other)
         #expect(other.kept == [lines[0], lines[2], lines[3]] + ["X-Access-Control: a", "Access: b"])
     }
 }

@@ -4,36 +4,36 @@ import Testing
 
 @Suite("Requests that other sites make browsers send")
 struct CrossSitePolicyTests {
-    private static let plan = CrossSitePlan(
+    private static let configuration = CrossSiteConfiguration(
         trustedOrigins: ["https://partner.test"], corsOrigins: ["https://app.example.com:8443"])
 
     /// Whether a request with these field lines is refused. It is sent to a listener with TLS, unless told otherwise.
-    private func refuses(
-        _ kind: CrossSitePolicy.Kind, _ fields: [String], host: String = "api.example.com",
-        isSecure: Bool = true, isTrusted: Bool = false, plan: CrossSitePlan = plan
+    private func rejects(
+        _ kind: CrossSitePolicy.RequestKind, _ fields: [String], host: String = "api.example.com",
+        isSecure: Bool = true, isTrusted: Bool = false, configuration: CrossSiteConfiguration = configuration
     ) throws -> Bool {
         var head = try RequestHead.with(lines: ["Host: \(host)"] + fields)
         let authority = try #require(head.fields.first).valueRange
-        let marks = RequestHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookiePlan()))
-            .mark(&head, isTrusted: isTrusted)
-        return CrossSitePolicy(plan)
-            .refuses(kind, head, marks: marks, at: .init(isSecure: isSecure, authority: authority))
+        let summary = RequestHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookieConfiguration()))
+            .apply(&head, isTrusted: isTrusted)
+        return CrossSitePolicy(configuration)
+            .rejects(kind, head, summary: summary, at: .init(isSecure: isSecure, authority: authority))
     }
 
     /// The same of a request that changes something.
-    private func refuses(
+    private func rejects(
         _ fields: [String], host: String = "api.example.com", isSecure: Bool = true, isTrusted: Bool = false,
-        plan: CrossSitePlan = plan
+        configuration: CrossSiteConfiguration = configuration
     ) throws -> Bool {
-        try refuses(.unsafe, fields, host: host, isSecure: isSecure, isTrusted: isTrusted, plan: plan)
+        try rejects(.unsafe, fields, host: host, isSecure: isSecure, isTrusted: isTrusted, configuration: configuration)
     }
 
     @Test("Sec-Fetch-Site passes if it says same-origin or none", arguments: ["same-origin", "none"])
     func fetchSite(site: String) throws {
-        #expect(try !refuses(["Sec-Fetch-Site: \(site)"]))
-        #expect(try !refuses(["Sec-Fetch-Site: \(site)", "Origin: https://api.example.com"]))
+        #expect(try !rejects(["Sec-Fetch-Site: \(site)"]))
+        #expect(try !rejects(["Sec-Fetch-Site: \(site)", "Origin: https://api.example.com"]))
         // A page without referrers sends no better origin even to itself.
-        #expect(try !refuses(["Sec-Fetch-Site: \(site)", "Origin: null"]))
+        #expect(try !rejects(["Sec-Fetch-Site: \(site)", "Origin: null"]))
     }
 
     @Test(
@@ -43,24 +43,24 @@ struct CrossSitePolicyTests {
             "?1",
         ])
     func otherFetchSite(site: String) throws {
-        #expect(try refuses(["Sec-Fetch-Site: \(site)"]))
-        #expect(try refuses(["Sec-Fetch-Site: \(site)", "Origin: https://api.example.com"]))
-        #expect(try refuses(["Sec-Fetch-Site: \(site)", "Origin: https://evil.test"]))
-        #expect(try refuses(["Sec-Fetch-Site: \(site)", "Origin: null"]))
+        #expect(try rejects(["Sec-Fetch-Site: \(site)"]))
+        #expect(try rejects(["Sec-Fetch-Site: \(site)", "Origin: https://api.example.com"]))
+        #expect(try rejects(["Sec-Fetch-Site: \(site)", "Origin: https://evil.test"]))
+        #expect(try rejects(["Sec-Fetch-Site: \(site)", "Origin: null"]))
     }
 
     @Test(
         "Any other Sec-Fetch-Site passes from an origin that is trusted, by either list",
         arguments: ["cross-site", "same-site"])
     func trustedOrigin(site: String) throws {
-        #expect(try !refuses(["Sec-Fetch-Site: \(site)", "Origin: https://partner.test"]))
-        #expect(try !refuses(["Sec-Fetch-Site: \(site)", "Origin: https://app.example.com:8443"]))
-        #expect(try !refuses(["Sec-Fetch-Site: \(site)", "Origin: https://PARTNER.test:443"]))
-        #expect(try refuses(["Sec-Fetch-Site: \(site)", "Origin: http://partner.test"]))
-        #expect(try refuses(["Sec-Fetch-Site: \(site)", "Origin: https://partner.test:8443"]))
-        #expect(try refuses(["Sec-Fetch-Site: \(site)", "Origin: https://app.example.com"]))
-        #expect(try refuses(["Sec-Fetch-Site: \(site)", "Origin: https://sub.partner.test"]))
-        #expect(try refuses(["Sec-Fetch-Site: \(site)", "Origin: https://partner.test.evil.test"]))
+        #expect(try !rejects(["Sec-Fetch-Site: \(site)", "Origin: https://partner.test"]))
+        #expect(try !rejects(["Sec-Fetch-Site: \(site)", "Origin: https://app.example.com:8443"]))
+        #expect(try !rejects(["Sec-Fetch-Site: \(site)", "Origin: https://PARTNER.test:443"]))
+        #expect(try rejects(["Sec-Fetch-Site: \(site)", "Origin: http://partner.test"]))
+        #expect(try rejects(["Sec-Fetch-Site: \(site)", "Origin: https://partner.test:8443"]))
+        #expect(try rejects(["Sec-Fetch-Site: \(site)", "Origin: https://app.example.com"]))
+        #expect(try rejects(["Sec-Fetch-Site: \(site)", "Origin: https://sub.partner.test"]))
+        #expect(try rejects(["Sec-Fetch-Site: \(site)", "Origin: https://partner.test.evil.test"]))
     }
 
     @Test(
@@ -72,7 +72,7 @@ struct CrossSitePolicyTests {
             ("https://[2001:db8::a]", "[2001:DB8::A]"),
         ])
     func ours(origin: String, host: String) throws {
-        #expect(try !refuses(["Origin: \(origin)"], host: host))
+        #expect(try !rejects(["Origin: \(origin)"], host: host))
     }
 
     @Test(
@@ -85,97 +85,97 @@ struct CrossSitePolicyTests {
             "//api.example.com", "file://", "chrome-extension://api.example.com", "https://",
         ])
     func others(origin: String) throws {
-        #expect(try refuses(["Origin: \(origin)"]))
+        #expect(try rejects(["Origin: \(origin)"]))
     }
 
     @Test("The scheme is the listener's, or what a trusted peer says it is; what cannot be read is nobody's")
     func scheme() throws {
         let secure = ["Origin: https://api.example.com"]
         let clear = ["Origin: http://api.example.com"]
-        #expect(try refuses(secure, isSecure: false))
-        #expect(try !refuses(clear, isSecure: false))
-        #expect(try !refuses(clear, host: "api.example.com:80", isSecure: false))
-        #expect(try !refuses(secure + ["X-Forwarded-Proto: https"], isSecure: false, isTrusted: true))
-        #expect(try refuses(secure + ["X-Forwarded-Proto: https"], isSecure: false, isTrusted: false))
-        #expect(try refuses(clear + ["X-Forwarded-Proto: HTTPS"], isSecure: false, isTrusted: true))
-        #expect(try refuses(secure + ["X-Forwarded-Proto: http"], isSecure: true, isTrusted: true))
-        #expect(try refuses(secure + ["X-Forwarded-Proto: https, http"], isSecure: true, isTrusted: true))
+        #expect(try rejects(secure, isSecure: false))
+        #expect(try !rejects(clear, isSecure: false))
+        #expect(try !rejects(clear, host: "api.example.com:80", isSecure: false))
+        #expect(try !rejects(secure + ["X-Forwarded-Proto: https"], isSecure: false, isTrusted: true))
+        #expect(try rejects(secure + ["X-Forwarded-Proto: https"], isSecure: false, isTrusted: false))
+        #expect(try rejects(clear + ["X-Forwarded-Proto: HTTPS"], isSecure: false, isTrusted: true))
+        #expect(try rejects(secure + ["X-Forwarded-Proto: http"], isSecure: true, isTrusted: true))
+        #expect(try rejects(secure + ["X-Forwarded-Proto: https, http"], isSecure: true, isTrusted: true))
         #expect(
-            try refuses(
+            try rejects(
                 secure + ["X-Forwarded-Proto: https", "X-Forwarded-Proto: https"], isSecure: true, isTrusted: true))
     }
 
     @Test("A request with neither field is no browser's, and passes")
     func noBrowser() throws {
-        #expect(try !refuses([]))
-        #expect(try !refuses(.tunnel, []))
+        #expect(try !rejects([]))
+        #expect(try !rejects(.tunnel, []))
         // Nor is a Referer asked for.
-        #expect(try !refuses(["Referer: https://evil.test/"]))
+        #expect(try !rejects(["Referer: https://evil.test/"]))
     }
 
     @Test("Two of either field fail, whatever they say")
     func several() throws {
-        #expect(try refuses(["Origin: https://api.example.com", "Origin: https://api.example.com"]))
-        #expect(try refuses(["Origin: https://partner.test", "origin: https://evil.test"]))
-        #expect(try refuses(["Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: same-origin"]))
-        #expect(try refuses(["Sec-Fetch-Site: same-origin", "sec-fetch-site: cross-site"]))
+        #expect(try rejects(["Origin: https://api.example.com", "Origin: https://api.example.com"]))
+        #expect(try rejects(["Origin: https://partner.test", "origin: https://evil.test"]))
+        #expect(try rejects(["Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: same-origin"]))
+        #expect(try rejects(["Sec-Fetch-Site: same-origin", "sec-fetch-site: cross-site"]))
         #expect(
-            try refuses(
+            try rejects(
                 ["Sec-Fetch-Site: same-origin", "Origin: https://api.example.com", "ORIGIN: https://evil.test"]))
     }
 
     @Test("Connection cannot name the fields away, which would make a browser look like none")
     func namedAway() throws {
         let connection = "Connection: close, origin, sec-fetch-site"
-        #expect(try refuses([connection, "Origin: https://evil.test"]))
-        #expect(try refuses([connection, "Sec-Fetch-Site: cross-site"]))
+        #expect(try rejects([connection, "Origin: https://evil.test"]))
+        #expect(try rejects([connection, "Sec-Fetch-Site: cross-site"]))
     }
 
     @Test("What only asks passes from anywhere, a WebSocket does not")
     func kinds() throws {
         let fields = ["Origin: https://evil.test", "Sec-Fetch-Site: cross-site"]
-        #expect(try !refuses(.safe, fields))
-        #expect(try refuses(.unsafe, fields))
-        #expect(try refuses(.tunnel, fields))
-        #expect(try refuses(.tunnel, ["Origin: https://evil.test"]))
-        #expect(try !refuses(.tunnel, ["Origin: https://api.example.com"]))
-        #expect(try !refuses(.tunnel, ["Origin: https://partner.test"]))
+        #expect(try !rejects(.safe, fields))
+        #expect(try rejects(.unsafe, fields))
+        #expect(try rejects(.tunnel, fields))
+        #expect(try rejects(.tunnel, ["Origin: https://evil.test"]))
+        #expect(try !rejects(.tunnel, ["Origin: https://api.example.com"]))
+        #expect(try !rejects(.tunnel, ["Origin: https://partner.test"]))
     }
 
     @Test("An authority that is missing is nobody's")
     func noAuthority() throws {
         var head = try RequestHead.with("Origin: https://api.example.com", start: "POST / HTTP/1.0")
-        let marks = RequestHeaderPolicy(injectable: [], cookie: SessionCookie(CookiePlan()))
-            .mark(&head, isTrusted: false)
-        let policy = CrossSitePolicy(Self.plan)
-        #expect(policy.refuses(.unsafe, head, marks: marks, at: .init(isSecure: true, authority: nil)))
+        let summary = RequestHeaderPolicy(injectable: [], cookie: SessionCookie(CookieConfiguration()))
+            .apply(&head, isTrusted: false)
+        let policy = CrossSitePolicy(Self.configuration)
+        #expect(policy.rejects(.unsafe, head, summary: summary, at: .init(isSecure: true, authority: nil)))
     }
 
     @Test("A list entry that is no origin trusts nobody", arguments: ["*", "null", "https://*", "evil.test", ""])
     func badList(entry: String) throws {
-        let plan = CrossSitePlan(trustedOrigins: [entry], corsOrigins: [entry])
+        let configuration = CrossSiteConfiguration(trustedOrigins: [entry], corsOrigins: [entry])
         for origin in ["https://evil.test", "null", "*", entry] {
-            #expect(try refuses(["Origin: \(origin)"], plan: plan))
+            #expect(try rejects(["Origin: \(origin)"], configuration: configuration))
         }
     }
 
     // MARK: - The required field
 
-    private static let requiring = CrossSitePlan(
+    private static let requiring = CrossSiteConfiguration(
         trustedOrigins: ["https://partner.test"], requiredField: .init(name: "X-CSRF", value: "1"))
 
     @Test("The required field is asked for of every method, besides where the request comes from")
     func required() throws {
-        let plan = Self.requiring
-        #expect(try refuses(.safe, [], plan: plan))
-        #expect(try refuses(.unsafe, [], plan: plan))
-        #expect(try refuses(.unsafe, ["Sec-Fetch-Site: same-origin"], plan: plan))
-        #expect(try !refuses(.safe, ["X-CSRF: 1"], plan: plan))
-        #expect(try !refuses(.unsafe, ["x-csrf: 1", "Sec-Fetch-Site: same-origin"], plan: plan))
-        #expect(try refuses(.unsafe, ["X-CSRF: 1", "Sec-Fetch-Site: cross-site"], plan: plan))
-        #expect(try !refuses(.safe, ["X-CSRF: 1", "Sec-Fetch-Site: cross-site"], plan: plan))
-        #expect(CrossSitePolicy(plan).judgesSafe)
-        #expect(!CrossSitePolicy(Self.plan).judgesSafe)
+        let configuration = Self.requiring
+        #expect(try rejects(.safe, [], configuration: configuration))
+        #expect(try rejects(.unsafe, [], configuration: configuration))
+        #expect(try rejects(.unsafe, ["Sec-Fetch-Site: same-origin"], configuration: configuration))
+        #expect(try !rejects(.safe, ["X-CSRF: 1"], configuration: configuration))
+        #expect(try !rejects(.unsafe, ["x-csrf: 1", "Sec-Fetch-Site: same-origin"], configuration: configuration))
+        #expect(try rejects(.unsafe, ["X-CSRF: 1", "Sec-Fetch-Site: cross-site"], configuration: configuration))
+        #expect(try !rejects(.safe, ["X-CSRF: 1", "Sec-Fetch-Site: cross-site"], configuration: configuration))
+        #expect(CrossSitePolicy(configuration).checksSafeRequests)
+        #expect(!CrossSitePolicy(Self.configuration).checksSafeRequests)
     }
 
     @Test(
@@ -185,19 +185,19 @@ struct CrossSitePolicyTests {
             ["X-CSRF: 1", "X-CSRF: 1"], ["X-CSRF: 1", "x-csrf: 2"],
         ])
     func notRequired(fields: [String]) throws {
-        #expect(try refuses(.safe, fields, plan: Self.requiring))
+        #expect(try rejects(.safe, fields, configuration: Self.requiring))
     }
 
     @Test("Where the required field is one that is known, or has a value with case, it is found all the same")
     func requiredKnown() throws {
-        let plan = CrossSitePlan(requiredField: .init(name: "User-Agent", value: "Shop"))
-        #expect(try !refuses(.safe, ["user-agent: Shop"], plan: plan))
-        #expect(try refuses(.safe, ["user-agent: shop"], plan: plan))
+        let configuration = CrossSiteConfiguration(requiredField: .init(name: "User-Agent", value: "Shop"))
+        #expect(try !rejects(.safe, ["user-agent: Shop"], configuration: configuration))
+        #expect(try rejects(.safe, ["user-agent: shop"], configuration: configuration))
     }
 
     @Test("A page cannot add a field to a WebSocket's request: its origin has to do")
     func requiredForTunnels() throws {
-        #expect(try !refuses(.tunnel, ["Origin: https://api.example.com"], plan: Self.requiring))
-        #expect(try refuses(.tunnel, ["Origin: https://evil.test"], plan: Self.requiring))
+        #expect(try !rejects(.tunnel, ["Origin: https://api.example.com"], configuration: Self.requiring))
+        #expect(try rejects(.tunnel, ["Origin: https://evil.test"], configuration: Self.requiring))
     }
 }

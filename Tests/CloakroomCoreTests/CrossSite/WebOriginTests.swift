@@ -33,7 +33,7 @@ struct WebOriginTests {
             "https://app.example.com:port", "https://app.example.com:123456", "https://[::1", "https://::1",
             "https://app.example.com\r\nX: y",
         ])
-    func refused(text: String) {
+    func rejected(text: String) {
         #expect(WebOrigin(text) == nil)
     }
 }

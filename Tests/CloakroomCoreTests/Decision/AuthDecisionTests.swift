@@ -18,9 +18,9 @@ struct AuthDecisionTests {
         Session(
             key: SessionKey(1, 2, 3, 0),
             user: UserProfile(json: Array("{}".utf8), account: AccountName(email: "a@b.c")),
-            tokens: SessionTokens(
+            tokens: TokenSet(
                 authorization: Secret("Bearer \(token)"), refreshToken: accessEnds.map { _ in Secret("refresh") },
-                accessExpiresAt: accessEnds, obtainedAt: Timestamp(seconds: 0)),
+                accessTokenExpiresAt: accessEnds, obtainedAt: Timestamp(seconds: 0)),
             source: source, createdAt: Timestamp(seconds: 0), expiresAt: Timestamp(seconds: 9),
             lastUsedAt: Timestamp(seconds: 0))
     }
@@ -38,7 +38,7 @@ struct AuthDecisionTests {
     func protected(reason: UnauthorizedReason) throws {
         for inject in [[], .apiToken, .bearer, [.apiToken, .bearer]] as [Injection] {
             let route = try route(inject, requiresAuthorization: true)
-            #expect(AuthDecision.decide(route, at: 0, now: now, session: .none(reason)) == .unauthorized(reason))
+            #expect(AuthDecision.decide(route, at: 0, now: now, session: .missing(reason)) == .unauthorized(reason))
         }
     }
 
@@ -51,18 +51,18 @@ struct AuthDecisionTests {
             AuthDecision.decide($0, at: $1, now: now, session: $2)
         }
         let route = try route([.bearer], requiresAuthorization: true)
-        #expect(decide(route, 0, .none(.noSession)) == .unauthorized(.noSession))
-        let permit = try permit(decide(route, 0, .live(session("ours"))))
+        #expect(decide(route, 0, .missing(.noSession)) == .unauthorized(.noSession))
+        let permit = try permit(decide(route, 0, .active(session("ours"))))
         #expect(permit.authorization == Secret("Bearer ours"))
     }
 
     @Test("Rule 20: what is not known is loaded, never forwarded")
     func unknown() throws {
         #expect(
-            AuthDecision.decide(try route([], requiresAuthorization: true), at: 0, now: now, session: .unknown)
+            AuthDecision.decide(try route([], requiresAuthorization: true), at: 0, now: now, session: .notCached)
                 == .loadSession)
         #expect(
-            AuthDecision.decide(try route(.bearer, requiresAuthorization: false), at: 0, now: now, session: .unknown)
+            AuthDecision.decide(try route(.bearer, requiresAuthorization: false), at: 0, now: now, session: .notCached)
                 == .loadSession)
     }
 
@@ -71,7 +71,8 @@ struct AuthDecisionTests {
         let session = session()
         let bearer = try permit(
             AuthDecision.decide(
-                try route([.bearer, .apiToken], requiresAuthorization: true), at: 7, now: now, session: .live(session)))
+                try route([.bearer, .apiToken], requiresAuthorization: true), at: 7, now: now, session: .active(session)
+            ))
         #expect(bearer.route == 7)
         #expect(bearer.authorization == session.tokens.authorization)
         #expect(bearer.includesAPIToken)
@@ -79,7 +80,7 @@ struct AuthDecisionTests {
         #expect(bearer.sessionID == SessionID(1))
         #expect(bearer.bearerSession === session)
         let plain = try permit(
-            AuthDecision.decide(try route([], requiresAuthorization: true), at: 7, now: now, session: .live(session)))
+            AuthDecision.decide(try route([], requiresAuthorization: true), at: 7, now: now, session: .active(session)))
         #expect(plain.authorization == nil)
         #expect(!plain.includesAPIToken)
         #expect(plain.hasSession)
@@ -87,22 +88,23 @@ struct AuthDecisionTests {
     }
 
     @Test("A token shortly before its end goes along while it is renewed, and one at its end is renewed first")
-    func renewal() throws {
+    func refresh() throws {
         let route = try route([.bearer], requiresAuthorization: true)
         let now = Timestamp(seconds: 50)
         // 50 of 55 seconds have passed: the last fifth has begun, its last eighth has not.
         let soon = session(accessEnds: Timestamp(seconds: 55))
         guard
-            case .forwardAndRenew(let permit, let session) = AuthDecision.decide(
-                route, at: 0, now: now, session: .live(soon))
+            case .forwardAndRefresh(let permit, let session) = AuthDecision.decide(
+                route, at: 0, now: now, session: .active(soon))
         else { throw NoPermit() }
         #expect(permit.authorization == soon.authorization)
         #expect(session === soon)
         let over = self.session(accessEnds: now)
-        #expect(AuthDecision.decide(route, at: 0, now: now, session: .live(over)) == .renew(over))
+        #expect(AuthDecision.decide(route, at: 0, now: now, session: .active(over)) == .refresh(over))
         let early = self.session(accessEnds: Timestamp(seconds: 600))
         #expect(
-            try self.permit(AuthDecision.decide(route, at: 0, now: now, session: .live(early))).bearerSession === early)
+            try self.permit(AuthDecision.decide(route, at: 0, now: now, session: .active(early))).bearerSession
+                === early)
     }
 
     @Test("Rule 37: a token that ended is not renewed for that within 30 seconds after it was given")
@@ -110,9 +112,9 @@ struct AuthDecisionTests {
         let route = try route([.bearer], requiresAuthorization: true)
         let over = session(accessEnds: Timestamp(seconds: 1))
         #expect(
-            try permit(AuthDecision.decide(route, at: 0, now: now, session: .live(over))).bearerSession === over)
+            try permit(AuthDecision.decide(route, at: 0, now: now, session: .active(over))).bearerSession === over)
         let later = Timestamp(seconds: 30)
-        #expect(AuthDecision.decide(route, at: 0, now: later, session: .live(over)) == .renew(over))
+        #expect(AuthDecision.decide(route, at: 0, now: later, session: .active(over)) == .refresh(over))
     }
 
     @Test(
@@ -128,30 +130,30 @@ struct AuthDecisionTests {
                     let session = session(accessEnds: end, source: source)
                     let access = route.access(source: a)
                     #expect(
-                        AuthDecision.decide(access, at: 0, now: now, session: .live(session)) == .endSession(session))
-                    #expect(AuthDecision.permit(access, at: 0, renewed: session) == nil)
+                        AuthDecision.decide(access, at: 0, now: now, session: .active(session)) == .endSession(session))
+                    #expect(AuthDecision.permit(access, at: 0, refreshed: session) == nil)
                 }
             }
             let own = session(source: a)
             #expect(
-                try permit(AuthDecision.decide(route.access(source: a), at: 0, now: now, session: .live(own)))
+                try permit(AuthDecision.decide(route.access(source: a), at: 0, now: now, session: .active(own)))
                     .hasSession)
         }
     }
 
     @Test("A route that sends no access token does not care when it ends")
-    func renewalWithoutBearer() throws {
+    func refreshWithoutBearer() throws {
         let over = session(accessEnds: Timestamp(seconds: 1))
         let decision = AuthDecision.decide(
-            try route([.apiToken], requiresAuthorization: true), at: 0, now: now, session: .live(over))
+            try route([.apiToken], requiresAuthorization: true), at: 0, now: now, session: .active(over))
         #expect(try permit(decision).hasSession)
     }
 
     @Test("A session that has just been renewed goes on with what it got, even if that has ended already")
-    func afterRenewal() throws {
+    func afterRefresh() throws {
         let over = session("at once over", accessEnds: Timestamp(seconds: 1))
         let access = try route([.bearer], requiresAuthorization: true).access
-        let permit = try #require(AuthDecision.permit(access, at: 3, renewed: over))
+        let permit = try #require(AuthDecision.permit(access, at: 3, refreshed: over))
         #expect(permit.authorization == over.authorization)
         #expect(permit.route == 3)
     }
@@ -161,7 +163,7 @@ struct AuthDecisionTests {
         var looks = 0
         func look() -> SessionLookup {
             looks += 1
-            return .live(session())
+            return .active(session())
         }
         let permit = try permit(
             AuthDecision.decide(try route(inject, requiresAuthorization: false), at: 3, now: now, session: look()))
@@ -177,10 +179,10 @@ struct AuthDecisionTests {
     func publicBearer() throws {
         let route = try route(.bearer, requiresAuthorization: false)
         #expect(route.usesSession)
-        let with = try permit(AuthDecision.decide(route, at: 0, now: now, session: .live(session())))
+        let with = try permit(AuthDecision.decide(route, at: 0, now: now, session: .active(session())))
         #expect(with.authorization != nil)
         for reason in UnauthorizedReason.allCases {
-            let without = try permit(AuthDecision.decide(route, at: 0, now: now, session: .none(reason)))
+            let without = try permit(AuthDecision.decide(route, at: 0, now: now, session: .missing(reason)))
             #expect(without.authorization == nil)
             #expect(!without.hasSession)
         }
@@ -189,7 +191,7 @@ struct AuthDecisionTests {
     @Test("Rule 27: only a route that was found can be decided about: a route table that finds none gives none")
     func unlisted() throws {
         let table = RouteTable(
-            GatewayPlan(listeners: [], upstreams: [], routes: [try route([], requiresAuthorization: false)]))
+            GatewayConfiguration(listeners: [], upstreams: [], routes: [try route([], requiresAuthorization: false)]))
         func match(_ method: String, _ path: String) -> RouteTable.Match {
             table.match(method: Array(method.utf8).span, path: Array(path.utf8).span)
         }
@@ -202,7 +204,7 @@ struct AuthDecisionTests {
         let route = try route(.bearer, requiresAuthorization: true)
         let (one, other) = (session(), session())
         func permit(_ index: Int, _ session: Session) throws -> UpstreamPermit {
-            try self.permit(AuthDecision.decide(route, at: index, now: now, session: .live(session)))
+            try self.permit(AuthDecision.decide(route, at: index, now: now, session: .active(session)))
         }
         #expect(try permit(0, one) == permit(0, one))
         #expect(try permit(0, one) != permit(1, one))
@@ -213,7 +215,7 @@ struct AuthDecisionTests {
     func redaction() throws {
         let permit = try permit(
             AuthDecision.decide(
-                try route(.bearer, requiresAuthorization: true), at: 0, now: now, session: .live(session("canary"))))
+                try route(.bearer, requiresAuthorization: true), at: 0, now: now, session: .active(session("canary"))))
         var dumped = ""
         dump(permit, to: &dumped)
         for text in ["\(permit)", String(reflecting: permit), dumped] { #expect(!text.contains("canary")) }

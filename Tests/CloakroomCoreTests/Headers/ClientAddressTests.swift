@@ -4,11 +4,11 @@ import Testing
 
 @Suite("Whom a request came from")
 struct ClientAddressTests {
-    private let trusted = ["10.0.0.0/8", "fd00::/8"].compactMap(AddressRange.init)
+    private let trusted = ["10.0.0.0/8", "fd00::/8"].compactMap(CIDRBlock.init)
 
     private func find(_ fields: String...) throws -> String {
         let head = try RequestHead.with(lines: fields.map { "X-Forwarded-For: \($0)" })
-        return ClientAddress.find(head, peer: "10.0.0.1", trusted: trusted)
+        return ClientAddress.resolve(head, peer: "10.0.0.1", trusted: trusted)
     }
 
     @Test("Without the field it is the peer")

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The options of Connection", .serialized)
 struct ConnectionOptionsTests {
-    private let policy = RequestHeaderPolicy(injectable: [], cookie: SessionCookie(CookiePlan()))
+    private let policy = RequestHeaderPolicy(injectable: [], cookie: SessionCookie(CookieConfiguration()))
 
     @Test("Rule 46: 32 options are within the limit, 33 are not, in however many fields")
     func limit() throws {
@@ -27,7 +27,7 @@ struct ConnectionOptionsTests {
         let names = (0..<32).map { "X-Option-\($0)" }
         var head = try RequestHead.with(
             lines: ["Connection: " + names.joined(separator: ", ")] + names.map { "\($0.uppercased()): a" } + ["A: b"])
-        _ = policy.mark(&head, isTrusted: false)
+        _ = policy.apply(&head, isTrusted: false)
         #expect(head.kept == ["A: b"])
     }
 
@@ -41,7 +41,7 @@ struct ConnectionOptionsTests {
             return {
                 for _ in 0..<20 {
                     var copy = head
-                    _ = policy.mark(&copy, isTrusted: false)
+                    _ = policy.apply(&copy, isTrusted: false)
                 }
             }
         }

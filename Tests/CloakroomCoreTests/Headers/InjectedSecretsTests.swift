@@ -7,14 +7,14 @@ import Testing
 
 @Suite("What a response must not carry back", .serialized)
 struct InjectedSecretsTests {
-    private let policy = ResponseHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookiePlan()))
+    private let policy = ResponseHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookieConfiguration()))
     private let secrets = InjectedSecrets(
         apiToken: Secret("key-0123456789"), authorization: Secret("Bearer token-abcdefghijkl"))
 
     private func mark(_ lines: String...) throws -> (kept: [String], removed: RemovedResponseFields) {
         var head = try ResponseHead.with(lines.joined(separator: "\r\n"))
-        let marks = policy.mark(&head, without: secrets)
-        return (head.kept, marks.removed)
+        let summary = policy.apply(&head, without: secrets)
+        return (head.kept, summary.removed)
     }
 
     @Test(
@@ -59,20 +59,20 @@ struct InjectedSecretsTests {
         var buffer = ByteBuffer(string: "HTTP/1.1 200 OK key-0123456789\r\nA: b\r\n\r\n")
         let isComplete = try parser.parse(&buffer, into: &head)
         #expect(isComplete)
-        let marks = policy.mark(&head, without: secrets)
+        let summary = policy.apply(&head, without: secrets)
         #expect(head.reason.isEmpty)
-        #expect(marks.removed.injectedValues == 1)
+        #expect(summary.removed.injectedValues == 1)
     }
 
     @Test("Secrets of less than eight bytes are not looked for in values; their names are")
     func short() throws {
         let short = InjectedSecrets(apiToken: Secret("1234567"), authorization: Secret("Bearer 7654321"))
         var head = try ResponseHead.with("A: 1234567", "B: 7654321", "X-API-Token: 1234567")
-        _ = policy.mark(&head, without: short)
+        _ = policy.apply(&head, without: short)
         #expect(head.kept == ["A: 1234567", "B: 7654321"])
         let long = InjectedSecrets(apiToken: Secret("12345678"), authorization: Secret("Bearer 87654321"))
         head = try ResponseHead.with("A: x12345678", "B: 87654321", "C: d")
-        _ = policy.mark(&head, without: long)
+        _ = policy.apply(&head, without: long)
         #expect(head.kept == ["C: d"])
     }
 
@@ -82,7 +82,7 @@ struct InjectedSecretsTests {
         let lines = "A: b\r\nX-Debug: key-0123456789\r\nX_API_TOKEN: a\r\nC: token-abcdefghijkl\r\nD: e\r\n"
         var removed = RemovedResponseFields()
         let section = try TrailerSection(lines: ByteBuffer(string: lines))
-        let kept = trailers.kept(section, without: secrets, removed: &removed)
+        let kept = trailers.filter(section, without: secrets, removed: &removed)
         #expect(String(buffer: kept) == "A: b\r\nD: e\r\n")
         #expect(removed.injectedNames == 1)
         #expect(removed.injectedValues == 2)
@@ -124,17 +124,17 @@ struct InjectedSecretsTests {
             {
                 for _ in 0..<5 {
                     var copy = head
-                    _ = policy.mark(&copy, without: slow)
+                    _ = policy.apply(&copy, without: slow)
                 }
             }
         }
         let ratio = LinearTime.ratio(cost(usual), to: cost(hostile))
         #expect(ratio < 15, "\(ratio)")
         var head = hostile
-        _ = policy.mark(&head, without: slow)
+        _ = policy.apply(&head, without: slow)
         #expect(head.kept.isEmpty)
         head = usual
-        _ = policy.mark(&head, without: slow)
+        _ = policy.apply(&head, without: slow)
         #expect(head.kept.count == 1)
     }
 }

@@ -5,18 +5,19 @@ import Testing
 
 @Suite("Which fields of a request go on")
 struct RequestHeaderPolicyTests {
-    private let policy = RequestHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookiePlan()))
+    private let policy = RequestHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookieConfiguration()))
 
     /// What is left of the given lines.
     private func kept(_ lines: String..., isTrusted: Bool = false) throws -> [String] {
         var head = try RequestHead.with(lines.joined(separator: "\r\n"))
-        _ = policy.mark(&head, isTrusted: isTrusted)
+        _ = policy.apply(&head, isTrusted: isTrusted)
         return head.kept
     }
 
-    private func marks(_ lines: String..., isTrusted: Bool = false) throws -> RequestHeaderPolicy.Marks {
+    private func summary(_ lines: String..., isTrusted: Bool = false) throws -> RequestHeaderPolicy.RequestHeaderSummary
+    {
         var head = try RequestHead.with(lines.joined(separator: "\r\n"))
-        return policy.mark(&head, isTrusted: isTrusted)
+        return policy.apply(&head, isTrusted: isTrusted)
     }
 
     @Test("RFC 9110 §7.6: what has nothing to do with the gateway passes as it is, in its order")
@@ -54,17 +55,17 @@ struct RequestHeaderPolicyTests {
     @Test("Rule 2: what may be injected is dropped by a policy that knows of no route: on public routes too")
     func publicRoutes() throws {
         #expect(try kept("X-API-TOKEN: guessed", "Authorization: Bearer mine").isEmpty)
-        let bare = RequestHeaderPolicy(injectable: [], cookie: SessionCookie(CookiePlan()))
+        let bare = RequestHeaderPolicy(injectable: [], cookie: SessionCookie(CookieConfiguration()))
         var head = try RequestHead.with("Authorization: Bearer mine", "X-API-TOKEN: a")
-        _ = bare.mark(&head, isTrusted: true)
+        _ = bare.apply(&head, isTrusted: true)
         #expect(head.kept == ["X-API-TOKEN: a"])
     }
 
     @Test("Rule 2: a field that the gateway knows is dropped as well if it may be injected")
     func knownInjectable() throws {
-        let policy = RequestHeaderPolicy(injectable: ["Content-Type"], cookie: SessionCookie(CookiePlan()))
+        let policy = RequestHeaderPolicy(injectable: ["Content-Type"], cookie: SessionCookie(CookieConfiguration()))
         var head = try RequestHead.with("Content-Type: a", "content_type: b", "Accept: c")
-        _ = policy.mark(&head, isTrusted: true)
+        _ = policy.apply(&head, isTrusted: true)
         #expect(head.kept == ["Accept: c"])
     }
 
@@ -85,7 +86,7 @@ struct RequestHeaderPolicyTests {
     func cookieNamedAway() throws {
         let head = try RequestHead.with(
             "Connection: cookie", "Cookie: __Host-cloakroom=\(String(repeating: "A", count: 43))")
-        guard case .ticket = SessionCookie(CookiePlan()).read(head) else {
+        guard case .ticket = SessionCookie(CookieConfiguration()).read(head) else {
             Issue.record("the ticket is not read")
             return
         }
@@ -107,16 +108,16 @@ struct RequestHeaderPolicyTests {
 
     @Test("RFC 9112 §9.3: what Connection says is told")
     func connectionOptions() throws {
-        #expect(try marks("A: b").connection == ConnectionOptions())
-        #expect(try marks("Connection: Close").connection.hasClose)
-        #expect(try marks("Connection: a ,, KEEP-ALIVE").connection.hasKeepAlive)
-        let both = try marks("Connection: keep-alive", "Connection: x,close").connection
+        #expect(try summary("A: b").connection == ConnectionOptions())
+        #expect(try summary("Connection: Close").connection.hasClose)
+        #expect(try summary("Connection: a ,, KEEP-ALIVE").connection.hasKeepAlive)
+        let both = try summary("Connection: keep-alive", "Connection: x,close").connection
         #expect(both.hasClose && both.hasKeepAlive)
         #expect(!both.persists(minorVersion: 1))
-        #expect(try !marks("Connection: closed").connection.hasClose)
+        #expect(try !summary("Connection: closed").connection.hasClose)
         #expect(ConnectionOptions().persists(minorVersion: 1))
         #expect(!ConnectionOptions().persists(minorVersion: 0))
-        #expect(try marks("Connection: keep-alive").connection.persists(minorVersion: 0))
+        #expect(try summary("Connection: keep-alive").connection.persists(minorVersion: 0))
         #expect(ConnectionOptions.read(try RequestHead.with("Connection: close")).hasClose)
     }
 
@@ -136,12 +137,12 @@ struct RequestHeaderPolicyTests {
     @Test("Rule 7: whether a trusted peer's word about protocol and host stands is told")
     func keptForwarding() throws {
         let lines = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: a"
-        let trusted = try marks(lines, isTrusted: true)
-        #expect(trusted.keepsForwardedProto && trusted.keepsForwardedHost)
-        let stranger = try marks(lines)
-        #expect(!stranger.keepsForwardedProto && !stranger.keepsForwardedHost)
+        let trusted = try summary(lines, isTrusted: true)
+        #expect(trusted.trustsForwardedProto && trusted.trustsForwardedHost)
+        let stranger = try summary(lines)
+        #expect(!stranger.trustsForwardedProto && !stranger.trustsForwardedHost)
         // One that is named away does not stand.
-        #expect(try !marks("Connection: x-forwarded-proto", lines, isTrusted: true).keepsForwardedProto)
+        #expect(try !summary("Connection: x-forwarded-proto", lines, isTrusted: true).trustsForwardedProto)
     }
 
     @Test(
@@ -170,8 +171,8 @@ struct RequestHeaderPolicyTests {
     @Test("Where our cookie is, all Cookie fields are dropped to be written again without it")
     func cookies() throws {
         #expect(try kept("Cookie: a=b", "Cookie: __Host-cloakroom=x; c=d", "A: b") == ["A: b"])
-        #expect(try marks("Cookie: a=b", "Cookie: __Host-cloakroom=x").hasOurCookie)
-        #expect(try !marks("Cookie: a=b; __Host-cloakroomx=y").hasOurCookie)
+        #expect(try summary("Cookie: a=b", "Cookie: __Host-cloakroom=x").hasSessionCookie)
+        #expect(try !summary("Cookie: a=b; __Host-cloakroomx=y").hasSessionCookie)
     }
 
     @Test(
@@ -184,7 +185,7 @@ struct RequestHeaderPolicyTests {
             ("Expect: 100-continue\r\nExpect: 100-continue", .continue),
         ] as [(String, RequestHeaderPolicy.Expectation)])
     func expectation(lines: String, expected: RequestHeaderPolicy.Expectation) throws {
-        #expect(try marks(lines).expectation == expected)
+        #expect(try summary(lines).expectation == expected)
     }
 
     @Test(
@@ -195,7 +196,7 @@ struct RequestHeaderPolicyTests {
             ("Connection: TE\r\nTE: trailers", true),
         ])
     func trailers(lines: String, expected: Bool) throws {
-        #expect(try marks(lines).acceptsTrailers == expected)
+        #expect(try summary(lines).acceptsTrailers == expected)
         #expect(try kept(lines, "X: y").filter { $0 != "A: b" } == ["X: y"])
     }
 
@@ -212,20 +213,20 @@ struct RequestHeaderPolicyTests {
             ("Connection: websocket\r\nUpgrade: websocket", false),
         ])
     func webSocket(lines: String, expected: Bool) throws {
-        #expect(try marks(lines).wantsWebSocket == expected)
+        #expect(try summary(lines).requestsWebSocket == expected)
         #expect(try kept(lines).isEmpty)
         var head = try RequestHead.with(lines, start: "GET / HTTP/1.0")
-        #expect(!policy.mark(&head, isTrusted: false).wantsWebSocket, "RFC 9110 §7.8: not in HTTP/1.0")
+        #expect(!policy.apply(&head, isTrusted: false).requestsWebSocket, "RFC 9110 §7.8: not in HTTP/1.0")
     }
 
     @Test("RFC 9110 §7.6.2: Max-Forwards of OPTIONS is told and written anew; of other methods it passes")
     func maxForwards() throws {
         var head = try RequestHead.with("Max-Forwards: 3", "A: b", start: "OPTIONS * HTTP/1.1")
-        #expect(policy.mark(&head, isTrusted: false).maxForwards == .value(3))
+        #expect(policy.apply(&head, isTrusted: false).maxForwards == .value(3))
         #expect(head.kept == ["A: b"])
         for method in ["GET", "options", "OPTION"] {
             var head = try RequestHead.with("Max-Forwards: 3", start: "\(method) / HTTP/1.1")
-            #expect(policy.mark(&head, isTrusted: false).maxForwards == .absent)
+            #expect(policy.apply(&head, isTrusted: false).maxForwards == .absent)
             #expect(head.kept == ["Max-Forwards: 3"])
         }
     }
@@ -241,15 +242,15 @@ struct RequestHeaderPolicyTests {
         ] as [(String, String?)])
     func requestID(lines: String, expected: String?) throws {
         var head = try RequestHead.with(lines)
-        let trusted = policy.mark(&head, isTrusted: true)
+        let trusted = policy.apply(&head, isTrusted: true)
         #expect(head.text(trusted.requestID) == expected)
-        #expect(try marks(lines).requestID == nil)
+        #expect(try summary(lines).requestID == nil)
         #expect(try !kept(lines, isTrusted: true).contains { $0.lowercased().hasPrefix("x-request-id") })
     }
 
     @Test("A request id has at most 128 characters", arguments: [128, 129])
     func longRequestID(count: Int) throws {
-        let marks = try marks("X-Request-Id: " + String(repeating: "a", count: count), isTrusted: true)
-        #expect(marks.requestID?.count == (count == 128 ? 128 : nil))
+        let summary = try summary("X-Request-Id: " + String(repeating: "a", count: count), isTrusted: true)
+        #expect(summary.requestID?.count == (count == 128 ? 128 : nil))
     }
 }

@@ -4,12 +4,14 @@ import Testing
 
 @Suite("Which fields of a response go back")
 struct ResponseHeaderPolicyTests {
-    private let policy = ResponseHeaderPolicy(cookie: SessionCookie(CookiePlan()))
+    private let policy = ResponseHeaderPolicy(cookie: SessionCookie(CookieConfiguration()))
 
-    private func mark(_ lines: String...) throws -> (kept: [String], marks: ResponseHeaderPolicy.Marks) {
+    private func mark(_ lines: String...) throws -> (
+        kept: [String], summary: ResponseHeaderPolicy.ResponseHeaderSummary
+    ) {
         var head = try ResponseHead.with(lines.joined(separator: "\r\n"))
-        let marks = policy.mark(&head)
-        return (head.kept, marks)
+        let summary = policy.apply(&head)
+        return (head.kept, summary)
     }
 
     @Test("What has nothing to do with the gateway passes as it is")
@@ -27,14 +29,14 @@ struct ResponseHeaderPolicyTests {
             "Trailer: a",
             "Proxy-Authenticate: Basic", "Proxy-Connection: close", "TE: a", "X-B: c")
         #expect(result.kept == ["X-B: c"])
-        #expect(result.marks.connection.hasClose)
+        #expect(result.summary.connection.hasClose)
     }
 
     @Test("Connection cannot take a body's length away")
     func lengthCannotBeNamedAway() throws {
         let result = try mark("Connection: content-length", "Content-Length: 5")
         #expect(result.kept == ["Content-Length: 5"])
-        #expect(result.marks.hasContentLength)
+        #expect(result.summary.hasContentLength)
     }
 
     @Test(
@@ -60,13 +62,14 @@ struct ResponseHeaderPolicyTests {
     }
 
     @Test("Rule 30: whether the upstream said who may cache the answer is told")
-    func marks() throws {
-        let nothing = try mark("A: b").marks
-        #expect(nothing == ResponseHeaderPolicy.Marks())
-        let all = try mark("Date: a", "Cache-Control: public", "Vary: b", "Content-Length: 0").marks
+    func summary() throws {
+        let nothing = try mark("A: b").summary
+        #expect(nothing == ResponseHeaderPolicy.ResponseHeaderSummary())
+        let all = try mark("Date: a", "Cache-Control: public", "Vary: b", "Content-Length: 0").summary
         #expect(all.hasDate && all.hasCacheControl && all.hasVary && all.hasContentLength)
         // A field that ends here says nothing to the client.
-        #expect(try !mark("Connection: cache-control, vary", "Cache-Control: public", "Vary: *").marks.hasCacheControl)
+        #expect(
+            try !mark("Connection: cache-control, vary", "Cache-Control: public", "Vary: *").summary.hasCacheControl)
     }
 
     @Test(
@@ -76,7 +79,7 @@ struct ResponseHeaderPolicyTests {
             ("Connection: Upgrade\r\nUpgrade: h2c", false), ("A: b", false),
         ])
     func webSocket(lines: String, expected: Bool) throws {
-        #expect(try mark(lines).marks.isUpgradeToWebSocket == expected)
+        #expect(try mark(lines).summary.isUpgradeToWebSocket == expected)
     }
 
     @Test(
@@ -89,7 +92,7 @@ struct ResponseHeaderPolicyTests {
         ])
     func eventStream(line: String, expected: Bool) throws {
         let result = try mark(line)
-        #expect(result.marks.isEventStream == expected)
+        #expect(result.summary.isEventStream == expected)
         #expect(result.kept.count == 1)
     }
 }

@@ -4,12 +4,12 @@ import NIOCore
 import Testing
 
 @Suite("The trace context of a trusted peer")
-struct TraceFieldsTests {
+struct TraceContextFieldsTests {
     private func read(_ lines: String) throws -> (parent: String?, state: String) {
         let head = try RequestHead.with(lines)
-        let fields = TraceFields.read(head)
+        let fields = TraceContextFields.read(head)
         var buffer = ByteBuffer()
-        fields.writeState(of: head, into: &buffer)
+        fields.writeTracestate(of: head, into: &buffer)
         return (head.text(fields.parent), String(buffer: buffer))
     }
 

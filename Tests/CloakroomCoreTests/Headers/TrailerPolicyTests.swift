@@ -9,7 +9,8 @@ struct TrailerPolicyTests {
 
     private func kept(_ lines: String..., connection: ConnectionOptions = ConnectionOptions()) throws -> String {
         let text = lines.map { $0 + "\r\n" }.joined()
-        return String(buffer: policy.kept(try TrailerSection(lines: ByteBuffer(string: text)), connection: connection))
+        return String(
+            buffer: policy.filter(try TrailerSection(lines: ByteBuffer(string: text)), connection: connection))
     }
 
     @Test(

@@ -8,8 +8,8 @@ struct WebSocketFieldsTests {
     /// What is left of the given lines; `nil` if it could be read in two ways.
     private func settled(_ writesKey: Bool, _ lines: String...) throws -> [String]? {
         var head = try RequestHead.with(lines: lines)
-        let isClear = WebSocketFields.settle(&head, writesKey: writesKey)
-        return isClear ? head.kept : nil
+        let isUnambiguous = WebSocketFields.settle(&head, writesKey: writesKey)
+        return isUnambiguous ? head.kept : nil
     }
 
     @Test("Where the gateway writes the key, the client's own is removed in any spelling, and so is an accept")

@@ -2,30 +2,30 @@ import CloakroomCore
 import Testing
 
 @Suite("The hashes of accounts")
-struct AccountHashesTests {
+struct AccountHasherTests {
     private let newest = KeyedHash(key0: 1, key1: 2)
     private let older = KeyedHash(key0: 3, key1: 4)
     private let account = AccountName(email: "canary@example.com")
 
     @Test("are made with the newest key, and looked for under all, the newest first")
     func rotation() {
-        let hashes = AccountHashes(newest, older: [older])
+        let hashes = AccountHasher(newest, older: [older])
         #expect(hashes.hash(account) == account.hash(under: newest))
-        #expect(hashes.all(account) == [account.hash(under: newest), account.hash(under: older)])
+        #expect(hashes.candidateHashes(account) == [account.hash(under: newest), account.hash(under: older)])
         #expect(hashes.newest.hash([1]) == newest.hash([1]))
-        #expect(AccountHashes(newest).all(account) == [hashes.hash(account)])
+        #expect(AccountHasher(newest).candidateHashes(account) == [hashes.hash(account)])
     }
 
     @Test("of a name under a rotated key are found by who knows both")
     func found() {
-        let before = AccountHashes(older).hash(account)
-        #expect(AccountHashes(newest, older: [older]).all(account).contains(before))
-        #expect(!AccountHashes(newest).all(account).contains(before))
+        let before = AccountHasher(older).hash(account)
+        #expect(AccountHasher(newest, older: [older]).candidateHashes(account).contains(before))
+        #expect(!AccountHasher(newest).candidateHashes(account).contains(before))
     }
 
     @Test("Rule 22: do not show their keys")
     func redacted() {
-        let hashes = AccountHashes(newest, older: [older])
+        let hashes = AccountHasher(newest, older: [older])
         var dumped = ""
         dump(hashes, to: &dumped)
         #expect("\(hashes)" == "<redacted>")

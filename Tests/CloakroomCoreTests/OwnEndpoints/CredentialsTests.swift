@@ -25,12 +25,12 @@ struct CredentialsTests {
             String(repeating: "a", count: 65) + "@example.com",
             "a@" + String(repeating: "b.", count: 126) + "c",
         ])
-    func refusedEmail(email: String) {
+    func rejectedEmail(email: String) {
         #expect(throws: CredentialsError.email) { try Credentials(email: email, password: Secret("x")) }
     }
 
     @Test("refuse a password that is empty or holds controls", arguments: ["", "a\u{0}b", "a\r\nb", "a\u{7f}"])
-    func refusedPassword(password: String) {
+    func rejectedPassword(password: String) {
         #expect(throws: CredentialsError.password) {
             try Credentials(email: "jo@example.com", password: Secret(password))
         }

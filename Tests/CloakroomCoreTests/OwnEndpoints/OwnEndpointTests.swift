@@ -2,16 +2,16 @@ import CloakroomCore
 import Testing
 
 @Suite("The gateway's own endpoints")
-struct OwnEndpointTests {
+struct AccountEndpointTests {
     @Test("Rule 22: a request does not show what may be a password, an answer does not show the ticket")
     func redacted() {
         var generator = SystemRandomNumberGenerator()
         let ticket = SessionTicket(using: &generator)
-        let request = OwnRequest(
+        let request = AccountRequest(
             endpoint: .signIn, ticket: ticket, authorization: Secret("Basic canary"), contentType: "application/json",
             body: Secret("canary"), now: Timestamp(seconds: 0))
-        let response = OwnResponse(
-            status: 200, fields: [OwnResponse.Field("Set-Cookie", "__Host-cloakroom=\(ticket.cookieValue)")])
+        let response = AccountResponse(
+            status: 200, fields: [AccountResponse.Field("Set-Cookie", "__Host-cloakroom=\(ticket.cookieValue)")])
         var dumped = ""
         dump(request, to: &dumped)
         dump(response, to: &dumped)
@@ -23,7 +23,7 @@ struct OwnEndpointTests {
 
     @Test("read a body for a sign-in alone, large enough for an address and a passphrase with every byte escaped")
     func bodyLimits() {
-        for endpoint in OwnEndpoint.allCases {
+        for endpoint in AccountEndpoint.allCases {
             #expect(endpoint.bodyLimit == (endpoint == .signIn ? 1_024 : 0), "\(endpoint)")
         }
     }

@@ -2,7 +2,7 @@ import CloakroomCore
 import Testing
 
 @Suite("Ranges of addresses")
-struct AddressRangeTests {
+struct CIDRBlockTests {
     @Test(
         "hold the addresses that they name",
         arguments: [
@@ -13,7 +13,7 @@ struct AddressRangeTests {
             ("::ffff:1.2.3.4", "::ffff:102:304"),
         ])
     func inside(range: String, address: String) {
-        #expect(AddressRange(range)?.contains(address) == true)
+        #expect(CIDRBlock(range)?.contains(address) == true)
     }
 
     @Test(
@@ -26,7 +26,7 @@ struct AddressRangeTests {
             ("fe80::/10", "fe80::1%eth0"), ("::1", "[::1]"), ("0.0.0.0/0", "unknown"),
         ])
     func outside(range: String, address: String) {
-        #expect(AddressRange(range)?.contains(address) == false)
+        #expect(CIDRBlock(range)?.contains(address) == false)
     }
 
     @Test(
@@ -41,6 +41,6 @@ struct AddressRangeTests {
             "fe80::1%eth0", "10.0.0.0/٨",
         ])
     func bad(text: String) {
-        #expect(AddressRange(text) == nil)
+        #expect(CIDRBlock(text) == nil)
     }
 }

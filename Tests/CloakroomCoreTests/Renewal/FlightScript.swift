@@ -2,22 +2,22 @@ import CloakroomCore
 import Testing
 
 /// A flight, a clock, and short names for what is in the tests.
-struct FlightScript {
-    static let limits = RenewalLimits(
+struct RefreshScenario {
+    static let limits = RefreshTimeouts(
         call: .seconds(10), lease: .seconds(15), waiting: .seconds(16), keeping: .seconds(60),
         pause: .milliseconds(50))
 
-    var flight: RenewalFlight
+    var machine: TokenRefreshStateMachine
     var now = Timestamp(seconds: 1_000)
     /// What the flight said last, as text: each action has a short form.
     private(set) var last = "lease"
 
-    init(_ session: Session = Self.session("a"), limits: RenewalLimits = Self.limits) {
-        flight = RenewalFlight(session, limits: limits, now: now)
+    init(_ session: Session = Self.session("a"), limits: RefreshTimeouts = Self.limits) {
+        machine = TokenRefreshStateMachine(session, limits: limits, now: now)
     }
 
-    static func tokens(_ name: String) -> SessionTokens {
-        SessionTokens(
+    static func tokens(_ name: String) -> TokenSet {
+        TokenSet(
             authorization: Secret("Bearer \(name)"), refreshToken: Secret(name), obtainedAt: Timestamp(seconds: 1_000))
     }
 
@@ -33,54 +33,59 @@ struct FlightScript {
     // MARK: - Events
 
     @discardableResult
-    mutating func leased(_ attempt: LeaseAttempt) -> String { told { $0.leased(attempt, now: $1) } }
+    mutating func leased(_ attempt: LeaseResult) -> String { events { $0.leased(attempt, now: $1) } }
     @discardableResult
-    mutating func held(_ fence: UInt64) -> String { leased(.held(RenewalLease(fence: fence))) }
+    mutating func held(_ fence: UInt64) -> String { leased(.acquired(RefreshLease(fence: fence))) }
     @discardableResult
     mutating func read(_ tokens: String, version: UInt64 = 1) -> String {
-        told { $0.hasRead(.live(Self.session(tokens, version: version)), now: $1) }
+        events { $0.sessionRead(.active(Self.session(tokens, version: version)), now: $1) }
     }
     @discardableResult
-    mutating func readNone(_ reason: UnauthorizedReason) -> String { told { $0.hasRead(.none(reason), now: $1) } }
+    mutating func readNone(_ reason: UnauthorizedReason) -> String {
+        events { $0.sessionRead(.missing(reason), now: $1) }
+    }
     @discardableResult
-    mutating func readUnknown() -> String { told { $0.hasRead(.unknown, now: $1) } }
+    mutating func readUnknown() -> String { events { $0.sessionRead(.notCached, now: $1) } }
     @discardableResult
-    mutating func waited() -> String { told { $0.waited(now: $1) } }
+    mutating func waited() -> String { events { $0.waited(now: $1) } }
     @discardableResult
-    mutating func renewed(_ tokens: String) -> String { told { $0.renewed(Self.tokens(tokens), now: $1) } }
+    mutating func refreshed(_ tokens: String) -> String { events { $0.refreshed(Self.tokens(tokens), now: $1) } }
     @discardableResult
-    mutating func notRenewed(_ kind: TokenClientError.Kind) -> String { told { $0.notRenewed(kind, now: $1) } }
+    mutating func notRefreshed(_ kind: TokenClientError.Kind) -> String { events { $0.refreshFailed(kind, now: $1) } }
     @discardableResult
-    mutating func saved(_ attempt: SaveAttempt) -> String { told { $0.saved(attempt, now: $1) } }
+    mutating func saved(_ attempt: SaveResult) -> String { events { $0.saved(attempt, now: $1) } }
     @discardableResult
-    mutating func rejected(_ attempt: RejectAttempt) -> String { told { $0.rejected(attempt, now: $1) } }
+    mutating func rejected(_ attempt: RejectResult) -> String { events { $0.rejected(attempt, now: $1) } }
     @discardableResult
-    mutating func storeFailed() -> String { told { $0.storeFailed(now: $1) } }
+    mutating func storeFailed() -> String { events { $0.storeFailed(now: $1) } }
 
     mutating func pass(_ duration: Duration) { now = now + duration }
 
-    private mutating func told(_ event: (inout RenewalFlight, Timestamp) -> RenewalFlight.Action) -> String {
-        last = Self.text(event(&flight, now))
+    private mutating func events(
+        _ event: (inout TokenRefreshStateMachine, Timestamp) -> TokenRefreshStateMachine.Action
+    ) -> String {
+        last = Self.text(event(&machine, now))
         return last
     }
 
     // MARK: - Actions as text
 
-    private static func text(_ action: RenewalFlight.Action) -> String {
+    private static func text(_ action: TokenRefreshStateMachine.Action) -> String {
         switch action {
         case .lease: "lease"
         case .read: "read"
         case .wait(let pause): "wait \(pause.wholeMilliseconds)"
-        case .renew(let session): "renew \(name(session.tokens))"
-        case .save(let tokens, let over, let lease): "save \(name(tokens)) over \(over.version) under \(lease.fence)"
-        case .reject(let session, let lease): "reject \(session.version) under \(lease.fence)"
-        case .finish(let result, let lease): text(result) + (lease.map { ", release \($0.fence)" } ?? "")
+        case .refresh(let session): "renew \(name(session.tokens))"
+        case .save(let tokens, let over, let lease):
+            "save \(name(tokens)) over \(over.version) under \(lease.fencingToken)"
+        case .reject(let session, let lease): "reject \(session.version) under \(lease.fencingToken)"
+        case .finish(let result, let lease): text(result) + (lease.map { ", release \($0.fencingToken)" } ?? "")
         }
     }
 
-    private static func text(_ result: RenewalFlight.Result) -> String {
+    private static func text(_ result: TokenRefreshStateMachine.Result) -> String {
         switch result {
-        case .renewed(let session): "renewed \(name(session.tokens))"
+        case .refreshed(let session): "renewed \(name(session.tokens))"
         case .coalesced(let session): "coalesced \(name(session.tokens))"
         case .rejected: "rejected"
         case .ended(let reason, let unused): "ended \(reason)" + (unused.map { ", unused \(name($0))" } ?? "")
@@ -90,7 +95,7 @@ struct FlightScript {
         }
     }
 
-    private static func name(_ tokens: SessionTokens) -> String {
+    private static func name(_ tokens: TokenSet) -> String {
         String(decoding: tokens.refreshToken?.bytes ?? [], as: UTF8.self)
     }
 }

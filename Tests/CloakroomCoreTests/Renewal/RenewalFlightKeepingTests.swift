@@ -2,22 +2,22 @@ import CloakroomCore
 import Testing
 
 @Suite("A renewal with new tokens in hand")
-struct RenewalFlightKeepingTests {
+struct TokenRefreshSaveTests {
     /// A flight that has spent `a` under the first lease, got `b`, and asked for it to be saved.
-    private func saving() -> FlightScript {
-        var script = FlightScript()
+    private func saving() -> RefreshScenario {
+        var script = RefreshScenario()
         script.held(1)
         script.read("a")
-        script.renewed("b")
+        script.refreshed("b")
         return script
     }
 
     @Test("saves them over a version that has come meanwhile, if that has the old ones")
     func changed() {
         var script = saving()
-        #expect(script.saved(.changed) == "read")
+        #expect(script.saved(.versionConflict) == "read")
         #expect(script.read("a", version: 2) == "save b over 2 under 1")
-        #expect(script.saved(.saved(FlightScript.session("b", version: 3))) == "renewed b, release 1")
+        #expect(script.saved(.saved(RefreshScenario.session("b", version: 3))) == "renewed b, release 1")
     }
 
     @Test("finds that they were kept if only the store's answer was lost")
@@ -31,7 +31,7 @@ struct RenewalFlightKeepingTests {
     @Test("finds that they were kept if its save came twice")
     func savedTwice() {
         var script = saving()
-        #expect(script.saved(.changed) == "read")
+        #expect(script.saved(.versionConflict) == "read")
         #expect(script.read("b", version: 2) == "renewed b, release 1")
     }
 
@@ -44,39 +44,39 @@ struct RenewalFlightKeepingTests {
     }
 
     @Test("that was fenced off takes what the later holder of the lease has got")
-    func fencedAndRenewed() {
+    func fencedAndRefreshed() {
         var script = saving()
-        #expect(script.saved(.fenced) == "read")
+        #expect(script.saved(.staleLease) == "read")
         #expect(script.read("c", version: 2) == "coalesced c")
     }
 
     @Test("that was fenced off keeps them under a lease of its own if the later holder has got nothing")
     func fencedAndKept() {
         var script = saving()
-        script.saved(.fenced)
+        script.saved(.staleLease)
         #expect(script.read("a") == "lease")
-        #expect(script.leased(.taken) == "wait 50")
+        #expect(script.leased(.heldByOther) == "wait 50")
         #expect(script.waited() == "read")
         #expect(script.read("a") == "lease")
         #expect(script.held(3) == "read")
         #expect(script.read("a", version: 4) == "save b over 4 under 3")
-        #expect(script.saved(.saved(FlightScript.session("b", version: 5))) == "renewed b, release 3")
+        #expect(script.saved(.saved(RefreshScenario.session("b", version: 5))) == "renewed b, release 3")
     }
 
     @Test("never spends a token a second time, however long the lease that it gets then")
     func spendsOnce() {
         var script = saving()
-        script.saved(.fenced)
+        script.saved(.staleLease)
         script.read("a")
         script.held(2)
         for round in 0..<20 {
             #expect(script.read("a") == "save b over 1 under 2")
             // A session that changes all the time is not asked for without a pause.
             guard round >= 6 else {
-                #expect(script.saved(.changed) == "read")
+                #expect(script.saved(.versionConflict) == "read")
                 continue
             }
-            #expect(script.saved(.changed) == "wait 1600")
+            #expect(script.saved(.versionConflict) == "wait 1600")
             #expect(script.waited() == "read")
         }
     }
@@ -84,7 +84,7 @@ struct RenewalFlightKeepingTests {
     @Test("hands them back if the session ended meanwhile")
     func endedMeanwhile() {
         var script = saving()
-        #expect(script.saved(.gone) == "read")
+        #expect(script.saved(.notFound) == "read")
         #expect(script.readNone(.revoked) == "ended revoked, unused b")
     }
 
@@ -99,9 +99,9 @@ struct RenewalFlightKeepingTests {
     @Test("hands them back if the session ended while it waited for the lease")
     func endedWhileLeasing() {
         var script = saving()
-        script.saved(.fenced)
+        script.saved(.staleLease)
         script.read("a")
-        #expect(script.leased(.gone) == "read")
+        #expect(script.leased(.notFound) == "read")
         #expect(script.readNone(.expiredAbsolute) == "ended expiredAbsolute, unused b")
     }
 
@@ -121,9 +121,9 @@ struct RenewalFlightKeepingTests {
     func outlastsWaiting() {
         var script = saving()
         script.pass(.seconds(30))
-        script.saved(.fenced)
+        script.saved(.staleLease)
         #expect(script.read("a") == "lease")
-        #expect(script.leased(.taken) == "wait 50")
+        #expect(script.leased(.heldByOther) == "wait 50")
         script.pass(.seconds(31))
         script.waited()
         #expect(script.read("a") == "lease timeout")
@@ -132,7 +132,7 @@ struct RenewalFlightKeepingTests {
     @Test("waits for a store that fails while it asks for the lease again")
     func storeFailsWhileLeasing() {
         var script = saving()
-        script.saved(.fenced)
+        script.saved(.staleLease)
         script.read("a")
         #expect(script.storeFailed().hasPrefix("wait"))
         #expect(script.waited() == "read")
@@ -150,14 +150,14 @@ struct RenewalFlightKeepingTests {
 
     @Test("takes tokens for the same only if both of them are")
     func sameRefreshToken() {
-        let once = SessionTokens(
+        let once = TokenSet(
             authorization: Secret("Bearer other"), refreshToken: Secret("a"), obtainedAt: Timestamp(seconds: 1_000))
-        let session = FlightScript.session("a").renewed(with: SessionRenewal(tokens: once))
-        var flight = RenewalFlight(
-            FlightScript.session("a"), limits: FlightScript.limits, now: Timestamp(seconds: 1_000))
-        _ = flight.leased(.held(RenewalLease(fence: 1)), now: Timestamp(seconds: 1_000))
+        let session = RefreshScenario.session("a").refreshed(with: SessionUpdate(tokens: once))
+        var flight = TokenRefreshStateMachine(
+            RefreshScenario.session("a"), limits: RefreshScenario.limits, now: Timestamp(seconds: 1_000))
+        _ = flight.leased(.acquired(RefreshLease(fence: 1)), now: Timestamp(seconds: 1_000))
         // The upstream gives a new access token and leaves the refresh token as it was.
-        guard case .finish(.coalesced, _) = flight.hasRead(.live(session), now: Timestamp(seconds: 1_000)) else {
+        guard case .finish(.coalesced, _) = flight.sessionRead(.active(session), now: Timestamp(seconds: 1_000)) else {
             Issue.record("a renewed session was taken for the old one")
             return
         }

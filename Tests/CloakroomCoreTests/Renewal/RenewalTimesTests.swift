@@ -2,14 +2,14 @@ import CloakroomCore
 import Testing
 
 @Suite("The times of a renewal")
-struct RenewalTimesTests {
+struct RefreshScheduleTests {
     private let start = Timestamp(seconds: 1_000)
 
-    private func times(life: Duration?, spread: UInt64 = 0, refreshToken: String? = "r") -> RenewalTimes {
-        RenewalTimes(
-            SessionTokens(
+    private func times(life: Duration?, spread: UInt64 = 0, refreshToken: String? = "r") -> RefreshSchedule {
+        RefreshSchedule(
+            TokenSet(
                 authorization: Secret("Bearer a"), refreshToken: refreshToken.map { Secret($0) },
-                accessExpiresAt: life.map { start + $0 }, obtainedAt: start), spread: spread)
+                accessTokenExpiresAt: life.map { start + $0 }, obtainedAt: start), spread: spread)
     }
 
     @Test(
@@ -18,24 +18,24 @@ struct RenewalTimesTests {
     func window(_ seconds: Int, _ milliseconds: Int) {
         let life = Duration.seconds(seconds)
         let times = times(life: life)
-        #expect(times.dueAt == start + life - .milliseconds(milliseconds))
-        #expect(times.neededAt == start + life - .milliseconds(milliseconds / 8))
+        #expect(times.refreshAfter == start + life - .milliseconds(milliseconds))
+        #expect(times.refreshRequiredAt == start + life - .milliseconds(milliseconds / 8))
     }
 
     @Test("are spread over a fifth of the window more, and requests wait no sooner for that")
     func spread() {
         let without = times(life: .seconds(3_600))
         let with = times(life: .seconds(3_600), spread: 0xff)
-        #expect(without.dueAt - with.dueAt == .milliseconds(11_953))
-        #expect(with.neededAt == without.neededAt)
+        #expect(without.refreshAfter - with.refreshAfter == .milliseconds(11_953))
+        #expect(with.refreshRequiredAt == without.refreshRequiredAt)
         #expect(times(life: .seconds(3_600), spread: 0xab00) == without)
     }
 
     @Test("never come where there is no refresh token, or nothing is known of the access token's end")
     func never() {
         for times in [times(life: .seconds(10), refreshToken: nil), times(life: nil)] {
-            #expect(times.dueAt == Timestamp(milliseconds: .max))
-            #expect(times.need(at: Timestamp(seconds: 4_000_000_000)) == .none)
+            #expect(times.refreshAfter == Timestamp(milliseconds: .max))
+            #expect(times.urgency(at: Timestamp(seconds: 4_000_000_000)) == .none)
         }
     }
 
@@ -44,10 +44,10 @@ struct RenewalTimesTests {
         arguments: [-3_600, -1, 0, 1, 10, 29, 30, 35], [0, 0xff] as [UInt64])
     func minimumInterval(_ seconds: Int, spread: UInt64) {
         let times = times(life: .seconds(seconds), spread: spread)
-        #expect(times.need(at: start) == .none)
-        #expect(times.need(at: start + .milliseconds(29_999)) == .none)
-        #expect(times.need(at: start + .seconds(36)) == .now)
-        #expect(times.dueAt <= times.neededAt)
+        #expect(times.urgency(at: start) == .none)
+        #expect(times.urgency(at: start + .milliseconds(29_999)) == .none)
+        #expect(times.urgency(at: start + .seconds(36)) == .required)
+        #expect(times.refreshAfter <= times.refreshRequiredAt)
     }
 
     @Test("Rule 37: at most one refresh in 30 seconds is due for reasons of time, whatever lifetimes follow each other")
@@ -57,10 +57,10 @@ struct RenewalTimesTests {
         var obtainedAt = start
         while now < start + .seconds(600) {
             let life = Duration.seconds([0, 1, -5, 7, 20][refreshes.count % 5])
-            let tokens = SessionTokens(
-                authorization: Secret("Bearer a"), refreshToken: Secret("r"), accessExpiresAt: obtainedAt + life,
+            let tokens = TokenSet(
+                authorization: Secret("Bearer a"), refreshToken: Secret("r"), accessTokenExpiresAt: obtainedAt + life,
                 obtainedAt: obtainedAt)
-            if RenewalTimes(tokens, spread: 0x7f).need(at: now) != .none {
+            if RefreshSchedule(tokens, spread: 0x7f).urgency(at: now) != .none {
                 refreshes.append(now)
                 obtainedAt = now
             }
@@ -75,9 +75,9 @@ struct RenewalTimesTests {
         func session(life: Duration?) -> Session {
             Session(
                 key: SessionKey(1, 2, 3, 4), user: UserProfile(json: [], account: AccountName(email: "a@b.c")),
-                tokens: SessionTokens(
+                tokens: TokenSet(
                     authorization: Secret("Bearer a"), refreshToken: Secret("r"),
-                    accessExpiresAt: life.map { start + $0 }, obtainedAt: start),
+                    accessTokenExpiresAt: life.map { start + $0 }, obtainedAt: start),
                 createdAt: start, expiresAt: start + .seconds(9_999), lastUsedAt: start)
         }
         let short = session(life: .seconds(10))
@@ -90,22 +90,22 @@ struct RenewalTimesTests {
     @Test("say how urgent it is")
     func need() {
         let times = times(life: .seconds(100))
-        #expect(times.need(at: start) == .none)
-        #expect(times.need(at: start + .milliseconds(79_999)) == .none)
-        #expect(times.need(at: start + .seconds(80)) == .soon)
-        #expect(times.need(at: start + .milliseconds(97_499)) == .soon)
-        #expect(times.need(at: start + .milliseconds(97_500)) == .now)
-        #expect(times.need(at: start + .seconds(200)) == .now)
+        #expect(times.urgency(at: start) == .none)
+        #expect(times.urgency(at: start + .milliseconds(79_999)) == .none)
+        #expect(times.urgency(at: start + .seconds(80)) == .background)
+        #expect(times.urgency(at: start + .milliseconds(97_499)) == .background)
+        #expect(times.urgency(at: start + .milliseconds(97_500)) == .required)
+        #expect(times.urgency(at: start + .seconds(200)) == .required)
     }
 
     @Test("bear lives and clocks at the limits of what can be counted")
     func limits() {
-        let tokens = SessionTokens(
+        let tokens = TokenSet(
             authorization: Secret("Bearer a"), refreshToken: Secret("r"),
-            accessExpiresAt: Timestamp(milliseconds: .max),
+            accessTokenExpiresAt: Timestamp(milliseconds: .max),
             obtainedAt: Timestamp(milliseconds: .min))
-        let times = RenewalTimes(tokens, spread: .max)
-        #expect(times.dueAt <= times.neededAt)
-        #expect(times.need(at: start) == .none)
+        let times = RefreshSchedule(tokens, spread: .max)
+        #expect(times.refreshAfter <= times.refreshRequiredAt)
+        #expect(times.urgency(at: start) == .none)
     }
 }

@@ -5,13 +5,13 @@
 struct ReferenceMatcher {
     let routes: [Route]
 
-    enum Answer: Equatable {
+    enum Response: Equatable {
         case route(Int)
         case notFound
         case methodNotAllowed(Set<String>)
     }
 
-    func match(_ method: String, _ path: String) -> Answer {
+    func match(_ method: String, _ path: String) -> Response {
         let segments = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false).map(String.init)
         let fitting = routes.indices.filter { Self.fits(routes[$0].pattern, segments) }
         let serving = fitting.filter { Self.methods(of: routes[$0]).contains(method) }
@@ -31,7 +31,7 @@ struct ReferenceMatcher {
         for (index, segment) in pattern.segments.enumerated() {
             guard index < segments.count else { return false }
             switch segment {
-            case .rest: return true
+            case .wildcard: return true
             case .parameter: if segments[index].isEmpty { return false }
             case .literal(let text): if segments[index] != text { return false }
             }
@@ -44,7 +44,7 @@ struct ReferenceMatcher {
             switch segment {
             case .literal: 3
             case .parameter: 2
-            case .rest: 1
+            case .wildcard: 1
             }
         }
     }

@@ -11,7 +11,7 @@ struct RequestTargetTests {
         var isRewritten = false
     }
 
-    private func parts(_ text: String) throws(TargetRefusal) -> Parts {
+    private func parts(_ text: String) throws(RequestTargetError) -> Parts {
         let bytes = Array(text.utf8)
         var scratch = Array("left from before".utf8)
         let target = try RequestTarget.parse(bytes.span, scratch: &scratch)
@@ -21,8 +21,8 @@ struct RequestTargetTests {
             query: part(target.query), authority: target.authority.map(part), isRewritten: target.isPathRewritten)
     }
 
-    private func refusal(_ text: String) -> TargetRefusal? {
-        do throws(TargetRefusal) {
+    private func rejection(_ text: String) -> RequestTargetError? {
+        do throws(RequestTargetError) {
             _ = try parts(text)
             return nil
         } catch {
@@ -48,13 +48,13 @@ struct RequestTargetTests {
 
     @Test("Rule 5: # and %23 in the path are refused", arguments: ["/a#b", "/#", "/a%23b", "/%23", "/a#?b"])
     func fragment(text: String) {
-        #expect(refusal(text) == .fragment)
+        #expect(rejection(text) == .fragment)
     }
 
     @Test("Rule 5: # in the query is refused; %23 in it is data that decides nothing, and passes")
     func fragmentInQuery() throws {
-        #expect(refusal("/a?b#c") == .fragment)
-        #expect(refusal("/a?#") == .fragment)
+        #expect(rejection("/a?b#c") == .fragment)
+        #expect(rejection("/a?#") == .fragment)
         #expect(try parts("/a?b=%23") == Parts(path: "/a", query: "?b=%23"))
     }
 
@@ -77,9 +77,9 @@ struct RequestTargetTests {
             ("/%01", .character), ("/a<b", .character), ("/a\"b", .character), ("/a[1]", .character),
             ("/a{b}", .character), ("/a^b", .character), ("/a`b", .character), ("/a|b", .character),
             ("/?ä", .character), ("/?a b", .character), ("/?\u{0}", .character), ("/?\r\n", .character),
-        ] as [(String, TargetRefusal)])
-    func refused(text: String, expected: TargetRefusal) {
-        #expect(refusal(text) == expected)
+        ] as [(String, RequestTargetError)])
+    func rejected(text: String, expected: RequestTargetError) {
+        #expect(rejection(text) == expected)
     }
 
     @Test(
@@ -112,8 +112,8 @@ struct RequestTargetTests {
         #expect(try parts("http://a?b") == Parts(path: "", query: "?b", authority: "a"))
         #expect(try parts("http://[::1]:80/a") == Parts(path: "/a", authority: "[::1]:80"))
         #expect(try parts("http://a/%41") == Parts(path: "/A", authority: "a", isRewritten: true))
-        #expect(refusal("http://a/../b") == .dotSegment)
-        #expect(refusal("http://a/b#c") == .fragment)
+        #expect(rejection("http://a/../b") == .dotSegment)
+        #expect(rejection("http://a/b#c") == .fragment)
     }
 
     @Test("RFC 9112 §3.2.4: the asterisk stands alone")
@@ -123,8 +123,8 @@ struct RequestTargetTests {
         let path = try RequestTarget.parse(Array("/*".utf8).span, scratch: &scratch)
         #expect(asterisk.isAsterisk)
         #expect(!path.isAsterisk)
-        #expect(refusal("*a") == .malformed)
-        #expect(refusal("**") == .malformed)
+        #expect(rejection("*a") == .malformed)
+        #expect(rejection("**") == .malformed)
     }
 
     @Test(
@@ -134,7 +134,7 @@ struct RequestTargetTests {
             "://a",
         ])
     func malformed(text: String) {
-        #expect(refusal(text) == .malformed)
+        #expect(rejection(text) == .malformed)
     }
 
     @Test(
@@ -145,7 +145,7 @@ struct RequestTargetTests {
     func goodAuthority(text: String) {
         let isValid = Authority.isValid(Array(text.utf8).span)
         #expect(isValid)
-        #expect(refusal("http://\(text)/") == nil)
+        #expect(rejection("http://\(text)/") == nil)
     }
 
     @Test(
@@ -158,6 +158,6 @@ struct RequestTargetTests {
     func badAuthority(text: String) {
         let isValid = Authority.isValid(Array(text.utf8).span)
         #expect(!isValid)
-        #expect(refusal("http://\(text)/") == .authority)
+        #expect(rejection("http://\(text)/") == .authority)
     }
 }

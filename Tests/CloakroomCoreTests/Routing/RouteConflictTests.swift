@@ -4,7 +4,9 @@ import Testing
 
 @Suite("Conflicts between routes")
 struct RouteConflictTests {
-    private func conflicts(_ lines: [String], accounts: AccountsPlan = AccountsPlan()) throws -> [RouteConflict] {
+    private func conflicts(_ lines: [String], accounts: AccountsConfiguration = AccountsConfiguration()) throws
+        -> [RouteConflict]
+    {
         let routes = try lines.map { line in
             let parts = line.split(separator: " ")
             return Route(
@@ -67,8 +69,8 @@ struct RouteConflictTests {
         #expect(found.count == 1)
         #expect(found.first?.other == nil)
         #expect(found.first?.message.contains("lies under /auth, which the gateway answers itself") == true)
-        #expect(try conflicts([line], accounts: AccountsPlan(upstream: nil)).isEmpty)
-        #expect(try conflicts([line], accounts: AccountsPlan(prefix: "/login")).isEmpty)
+        #expect(try conflicts([line], accounts: AccountsConfiguration(upstream: nil)).isEmpty)
+        #expect(try conflicts([line], accounts: AccountsConfiguration(prefix: "/login")).isEmpty)
     }
 
     @Test("All conflicts are told at once")

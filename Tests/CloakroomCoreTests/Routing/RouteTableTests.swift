@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The route table")
 struct RouteTableTests {
-    private static let noAccounts = AccountsPlan(upstream: nil)
+    private static let noAccounts = AccountsConfiguration(upstream: nil)
 
     private func route(_ methods: String, _ path: String) throws -> Route {
         Route(
@@ -13,7 +13,7 @@ struct RouteTableTests {
             pattern: try PathPattern(path), requiresAuthorization: true)
     }
 
-    private func table(_ lines: [String], accounts: AccountsPlan = noAccounts) throws -> RouteTable {
+    private func table(_ lines: [String], accounts: AccountsConfiguration = noAccounts) throws -> RouteTable {
         let routes = try lines.map { line in
             let parts = line.split(separator: " ")
             return try route(String(parts[0]), String(parts[1]))
@@ -25,7 +25,7 @@ struct RouteTableTests {
     private func match(_ table: RouteTable, _ method: String, _ path: String) -> String {
         switch table.match(method: Array(method.utf8).span, path: Array(path.utf8).span) {
         case .route(let index): table.routes[index].name
-        case .own(let endpoint): "\(endpoint)"
+        case .accountEndpoint(let endpoint): "\(endpoint)"
         case .notFound: "404"
         case .methodNotAllowed(let allow): "405 \(allow)"
         }
@@ -105,8 +105,8 @@ struct RouteTableTests {
     }
 
     @Test("The gateway's own endpoints stand at their prefix", arguments: ["/auth", "/api/v1/session"])
-    func ownEndpoints(prefix: String) throws {
-        let table = try table(["GET /a"], accounts: AccountsPlan(prefix: prefix))
+    func accountEndpoints(prefix: String) throws {
+        let table = try table(["GET /a"], accounts: AccountsConfiguration(prefix: prefix))
         #expect(match(table, "POST", prefix) == "signIn")
         #expect(match(table, "GET", prefix) == "whoAmI")
         #expect(match(table, "HEAD", prefix) == "whoAmI")
@@ -120,7 +120,7 @@ struct RouteTableTests {
         "The sessions of a user stand under the prefix, and nothing below them",
         arguments: ["/auth", "/api/v1/session"])
     func ownSessions(prefix: String) throws {
-        let table = try table(["GET /*", "DELETE /{a}/sessions/{b}"], accounts: AccountsPlan(prefix: prefix))
+        let table = try table(["GET /*", "DELETE /{a}/sessions/{b}"], accounts: AccountsConfiguration(prefix: prefix))
         #expect(match(table, "GET", prefix + "/sessions") == "listSessions")
         #expect(match(table, "HEAD", prefix + "/sessions") == "listSessions")
         #expect(match(table, "DELETE", prefix + "/sessions") == "endOtherSessions")
@@ -149,7 +149,7 @@ struct RouteTableTests {
             "\(methods) /*", "\(methods) /{a}", "\(methods) /{a}/{b}", "\(methods) /{a}/refresh",
             "\(methods) /auth/{a}/*",
         ]
-        let table = try table(lines, accounts: AccountsPlan())
+        let table = try table(lines, accounts: AccountsConfiguration())
         for method in methods.split(separator: ",").map(String.init) + ["HEAD", "OTHER"] {
             for path in ["/auth/", "/auth/refresh", "/auth/revoke"] {
                 #expect(match(table, method, path) == "404", "\(method) \(path)")
@@ -233,15 +233,15 @@ struct RouteTableTests {
             for rest in ["", "/", "/a", "/b", "/c/", "/a/b", "/a/", "/b/a/a", "/c/c/c/", "/a/a/b"] {
                 for method in ["GET", "POST", "HEAD", "PUT"] {
                     let path = "/" + first + (first.isEmpty ? "" : rest)
-                    let answer: ReferenceMatcher.Answer =
+                    let response: ReferenceMatcher.Response =
                         switch table.match(method: Array(method.utf8).span, path: Array(path.utf8).span) {
                         case .route(let index): .route(index)
                         case .methodNotAllowed(let allow):
                             .methodNotAllowed(Set(allow.split(separator: ", ").map(String.init)))
-                        case .notFound, .own: .notFound
+                        case .notFound, .accountEndpoint: .notFound
                         }
                     #expect(
-                        answer == reference.match(method, path),
+                        response == reference.match(method, path),
                         "seed \(seed): \(method) \(path) in \(routes.map(\.name))")
                 }
             }

@@ -7,16 +7,18 @@ import Testing
 @Suite("Token call paths")
 struct TokenCallPathsTests {
     private static let upstreams = [
-        UpstreamPlan(
-            name: "api", targets: [], signIn: TokenCallPlan(path: "/auth", credentials: .basic),
-            refresh: TokenCallPlan(path: "/auth/refresh"), revoke: TokenCallPlan(path: "/oauth2/revoke"),
-            user: TokenCallPlan(method: "GET", path: "/user")),
-        UpstreamPlan(name: "old", targets: [], signIn: TokenCallPlan(path: "/api/v1/Login", credentials: .basic)),
+        UpstreamConfiguration(
+            name: "api", targets: [], signIn: IdentityEndpointConfiguration(path: "/auth", credentials: .basic),
+            refresh: IdentityEndpointConfiguration(path: "/auth/refresh"),
+            revoke: IdentityEndpointConfiguration(path: "/oauth2/revoke"),
+            user: IdentityEndpointConfiguration(method: "GET", path: "/user")),
+        UpstreamConfiguration(
+            name: "old", targets: [], signIn: IdentityEndpointConfiguration(path: "/api/v1/Login", credentials: .basic)),
     ]
     private static let methods = "GET,HEAD,POST,PUT,DELETE,PATCH,OPTIONS,BREW"
 
     private static func table(
-        _ lines: [String], accounts: AccountsPlan = AccountsPlan(prefix: "/session")
+        _ lines: [String], accounts: AccountsConfiguration = AccountsConfiguration(prefix: "/session")
     ) throws -> RouteTable {
         let routes = try lines.map { line in
             let parts = line.split(separator: " ")
@@ -36,7 +38,7 @@ struct TokenCallPathsTests {
         let path = parsed.isPathRewritten ? scratch : Array(bytes[parsed.path.start..<parsed.path.end])
         return switch table.match(method: Array(method.utf8).span, path: path.span) {
         case .route(let index): table.routes[index].name
-        case .own(let endpoint): "\(endpoint)"
+        case .accountEndpoint(let endpoint): "\(endpoint)"
         case .notFound: "404"
         case .methodNotAllowed(let allow): "405 \(allow)"
         }
@@ -54,7 +56,7 @@ struct TokenCallPathsTests {
     ]
 
     /// Spellings that have no normal form and never get to the routes.
-    private static let refused = [
+    private static let rejected = [
         "//auth", "/auth//", "/auth;", "/auth;x=1", "/auth%3b", "/auth%3B", "/auth%2e", "/auth%2E", "/auth/.",
         "/./auth",
         "/x/../auth", "/auth%2f", "/auth%5c", "/auth\\", "/auth%00", "/auth%09", "/auth%23", "/auth#x", "/auth%0a",
@@ -71,7 +73,7 @@ struct TokenCallPathsTests {
             for target in Self.spellings {
                 #expect(Self.match(table, method, target) == "404", "\(method) \(target)")
             }
-            for target in Self.refused {
+            for target in Self.rejected {
                 #expect(Self.match(table, method, target) == "400", "\(method) \(target)")
             }
         }
@@ -109,7 +111,7 @@ struct TokenCallPathsTests {
     func literals(pattern: String, path: String) throws {
         let table = try Self.table(["POST \(pattern)"])
         #expect(Self.match(table, "POST", path) == "404")
-        let without = RouteTable(routes: table.routes, accounts: AccountsPlan(upstream: nil), upstreams: [])
+        let without = RouteTable(routes: table.routes, accounts: AccountsConfiguration(upstream: nil), upstreams: [])
         #expect(Self.match(without, "POST", path) == "POST \(pattern)", "the case says nothing")
     }
 
@@ -130,26 +132,27 @@ struct TokenCallPathsTests {
 
     @Test("Rule 33: a path that is both a token call and the user call is a token call")
     func both() throws {
-        let upstream = UpstreamPlan(
-            name: "api", targets: [], signIn: TokenCallPlan(path: "/me", credentials: .basic),
-            user: TokenCallPlan(method: "GET", path: "/me"))
+        let upstream = UpstreamConfiguration(
+            name: "api", targets: [], signIn: IdentityEndpointConfiguration(path: "/me", credentials: .basic),
+            user: IdentityEndpointConfiguration(method: "GET", path: "/me"))
         let calls = TokenCallPaths([upstream])
         #expect(calls.tokenCall(namedBy: try PathPattern("/me"))?.kind == .signIn)
         let route = Route(name: "me", methods: ["GET"], pattern: try PathPattern("/me"), requiresAuthorization: true)
-        let table = RouteTable(routes: [route], accounts: AccountsPlan(), upstreams: [upstream])
+        let table = RouteTable(routes: [route], accounts: AccountsConfiguration(), upstreams: [upstream])
         #expect(Self.match(table, "GET", "/me") == "404")
     }
 
     @Test("The gateway's own endpoints go before, also where they have the path of a token call")
-    func ownEndpoints() throws {
-        let table = try Self.table(["GET,POST /*"], accounts: AccountsPlan(prefix: "/auth"))
+    func accountEndpoints() throws {
+        let table = try Self.table(["GET,POST /*"], accounts: AccountsConfiguration(prefix: "/auth"))
         #expect(Self.match(table, "POST", "/auth") == "signIn")
         #expect(Self.match(table, "GET", "/auth") == "whoAmI")
         #expect(Self.match(table, "GET", "/auth/sessions") == "listSessions")
         #expect(Self.match(table, "POST", "/Auth") == "404")
         #expect(Self.match(table, "POST", "/auth/refresh") == "404")
         // Not even a route of the same path, which the configuration refuses, takes them away.
-        let crossed = try Self.table(["PUT /auth", "POST /auth/sessions/{x}"], accounts: AccountsPlan(prefix: "/auth"))
+        let crossed = try Self.table(
+            ["PUT /auth", "POST /auth/sessions/{x}"], accounts: AccountsConfiguration(prefix: "/auth"))
         #expect(Self.match(crossed, "POST", "/auth") == "signIn")
         #expect(Self.match(crossed, "DELETE", "/auth/sessions/a") == "endSession")
     }
@@ -174,7 +177,7 @@ struct TokenCallPathsTests {
             if Bool.random(using: &generator) { text += "/*" }
             let route = Route(
                 name: text, methods: ["GET"], pattern: try PathPattern(text), requiresAuthorization: false)
-            let none = AccountsPlan(upstream: nil)
+            let none = AccountsConfiguration(upstream: nil)
             let table = RouteTable(routes: [route], accounts: none, upstreams: Self.upstreams)
             let without = RouteTable(routes: [route], accounts: none, upstreams: [])
             for _ in 0..<60 {

@@ -13,7 +13,7 @@ struct CrashOutputTests {
                 key: SessionKey(1, 2, 3, 4),
                 user: UserProfile(
                     json: Array(#"{"name":"canary-name"}"#.utf8), account: AccountName(email: "canary@example.com")),
-                tokens: SessionTokens(
+                tokens: TokenSet(
                     authorization: Secret("Bearer canary-access"), refreshToken: Secret("canary-refresh"),
                     obtainedAt: start),
                 createdAt: start, expiresAt: start, lastUsedAt: start)

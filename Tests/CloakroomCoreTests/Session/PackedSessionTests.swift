@@ -2,16 +2,16 @@ import CloakroomCore
 import Testing
 
 @Suite("What a session keeps packed")
-struct PackedSessionTests {
+struct CompactSessionFieldsTests {
     private let start = Timestamp(seconds: 1_000)
 
     private func session(
         refreshToken: Secret?, json: [UInt8] = [], account: AccountName = AccountName(email: ""),
-        client: SessionClient = SessionClient()
+        client: SessionClientInfo = SessionClientInfo()
     ) -> Session {
         Session(
             key: SessionKey(1, 2, 3, 4), user: UserProfile(json: json, account: account),
-            tokens: SessionTokens(
+            tokens: TokenSet(
                 authorization: Secret("Bearer a"), refreshToken: refreshToken, obtainedAt: start),
             client: client, createdAt: start, expiresAt: start + .seconds(60), lastUsedAt: start)
     }
@@ -24,13 +24,13 @@ struct PackedSessionTests {
             for token in tokens {
                 for json in [[], Array("{}".utf8), [UInt8](repeating: 0, count: 70_000)] {
                     for family in UserAgentFamily.allCases {
-                        let client = SessionClient(peer: "2001:db8::1", userAgent: family)
+                        let client = SessionClientInfo(peer: "2001:db8::1", userAgent: family)
                         let session = session(refreshToken: token, json: json, account: account, client: client)
                         #expect(session.tokens.refreshToken == token)
-                        #expect(session.isRenewable == (token != nil))
+                        #expect(session.isRefreshable == (token != nil))
                         #expect(session.user == UserProfile(json: json, account: account))
                         #expect(session.client == client)
-                        #expect(session.tokens.accessExpiresAt == nil)
+                        #expect(session.tokens.accessTokenExpiresAt == nil)
                     }
                 }
             }
@@ -43,19 +43,19 @@ struct PackedSessionTests {
         let account = AccountName(email: "jo@example.com")
         for peer in [String(repeating: "a", count: 255), String(repeating: "a", count: 100_000)] {
             let session = session(
-                refreshToken: Secret("t"), json: json, account: account, client: SessionClient(peer: peer))
+                refreshToken: Secret("t"), json: json, account: account, client: SessionClientInfo(peer: peer))
             #expect(session.client.peer == String(repeating: "a", count: 255))
             #expect(session.user == UserProfile(json: json, account: account))
         }
         let cut = session(
-            refreshToken: nil, json: json, client: SessionClient(peer: "a" + String(repeating: "é", count: 200)))
+            refreshToken: nil, json: json, client: SessionClientInfo(peer: "a" + String(repeating: "é", count: 200)))
         #expect(cut.client.peer.hasPrefix("aéé"))
         #expect(cut.user.json == json)
     }
 
     @Test("is told in a summary without its tokens")
     func summary() {
-        let client = SessionClient(peer: "192.0.2.1", userAgent: .curl)
+        let client = SessionClientInfo(peer: "192.0.2.1", userAgent: .curl)
         let session = session(refreshToken: Secret("canary"), client: client)
         session.touch(at: start + .seconds(9), granularity: .zero)
         #expect(

@@ -2,7 +2,7 @@ import CloakroomCore
 import Testing
 
 @Suite("Where a session was signed in from")
-struct SessionClientTests {
+struct SessionClientInfoTests {
     @Test(
         "names the family of a user agent, though most name others too",
         arguments: [

@@ -8,9 +8,9 @@ struct SessionCookieTests {
     private static let valueA = String(repeating: "A", count: 43)
     private static let valueB = String(repeating: "B", count: 42) + "A"
 
-    private let cookie = SessionCookie(CookiePlan(name: "sid"))
+    private let cookie = SessionCookie(CookieConfiguration(name: "sid"))
 
-    private func read(_ lines: String...) throws -> SessionCookie.Reading {
+    private func read(_ lines: String...) throws -> SessionCookie.ParseResult {
         cookie.read(try RequestHead.with(lines.joined(separator: "\r\n")))
     }
 
@@ -50,16 +50,16 @@ struct SessionCookieTests {
             "sid=a; sid=#", "sid=#; sid=a", "sid=#; sid",
         ])
     func unusable(value: String) throws {
-        #expect(try read("Cookie: " + value.replacing("#", with: Self.valueA)) == .unusable)
+        #expect(try read("Cookie: " + value.replacing("#", with: Self.valueA)) == .invalid)
     }
 
     @Test("Two different values are no session, in one field or in two, and a third changes nothing")
     func contradiction() throws {
         let (one, two) = ("sid=\(Self.valueA)", "sid=\(Self.valueB)")
-        #expect(try read("Cookie: \(one); \(two)") == .unusable)
-        #expect(try read("Cookie: \(two)", "Cookie: \(one)") == .unusable)
-        #expect(try read("Cookie: \(one); \(one); \(two)") == .unusable)
-        #expect(try read("Cookie: \(one); \(two); \(one)") == .unusable)
+        #expect(try read("Cookie: \(one); \(two)") == .invalid)
+        #expect(try read("Cookie: \(two)", "Cookie: \(one)") == .invalid)
+        #expect(try read("Cookie: \(one); \(one); \(two)") == .invalid)
+        #expect(try read("Cookie: \(one); \(two); \(one)") == .invalid)
     }
 
     @Test(
@@ -80,7 +80,7 @@ struct SessionCookieTests {
         var buffer = ByteBuffer()
         var hasWritten = false
         for field in head.fields where field.name == .cookie {
-            hasWritten = cookie.writeOthers(
+            hasWritten = cookie.writeOtherCookies(
                 of: field, from: head.bytes.readableBytesUInt8Span, into: &buffer, hasWritten: hasWritten)
         }
         #expect(String(buffer: buffer) == expected)
@@ -90,20 +90,22 @@ struct SessionCookieTests {
     @Test("is set with the attributes that hold a browser to its prefix, and cleared with the same")
     func attributes() throws {
         let ticket = try ticket(Self.valueB)
-        let strict = SessionCookie(CookiePlan())
+        let strict = SessionCookie(CookieConfiguration())
         #expect(
-            strict.setting(ticket)
+            strict.setCookieValue(ticket)
                 == "__Host-cloakroom=\(Self.valueB); Path=/; HttpOnly; Secure; SameSite=Strict")
-        #expect(strict.clearing == "__Host-cloakroom=; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=0")
-        let loopback = SessionCookie(CookiePlan(name: "sid", isSecure: false, sameSite: .lax))
-        #expect(loopback.setting(ticket) == "sid=\(Self.valueB); Path=/; HttpOnly; SameSite=Lax")
-        #expect(loopback.clearing == "sid=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0")
+        #expect(strict.clearCookieValue == "__Host-cloakroom=; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=0")
+        let loopback = SessionCookie(CookieConfiguration(name: "sid", isSecure: false, sameSite: .lax))
+        #expect(loopback.setCookieValue(ticket) == "sid=\(Self.valueB); Path=/; HttpOnly; SameSite=Lax")
+        #expect(loopback.clearCookieValue == "sid=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0")
     }
 
     @Test("is taken for our own when an upstream sets what we set")
     func recognisesItself() throws {
         let ticket = try ticket(Self.valueA)
-        let isOurs = [cookie.setting(ticket), cookie.clearing, ""].map { cookie.isSet(by: Array($0.utf8).span) }
+        let isOurs = [cookie.setCookieValue(ticket), cookie.clearCookieValue, ""].map {
+            cookie.setsSessionCookie(by: Array($0.utf8).span)
+        }
         #expect(isOurs == [true, true, false])
     }
 }

@@ -12,18 +12,19 @@ struct SessionSourceTests {
     }
 
     @Test("is that of the upstream that signs people in, by its sessionSource and not by its name or targets")
-    func ofPlan() throws {
-        func plan(_ upstreams: [UpstreamPlan], _ index: Int?) -> GatewayPlan {
-            GatewayPlan(listeners: [], upstreams: upstreams, routes: [], accounts: AccountsPlan(upstream: index))
+    func ofConfiguration() throws {
+        func configuration(_ upstreams: [UpstreamConfiguration], _ index: Int?) -> GatewayConfiguration {
+            GatewayConfiguration(
+                listeners: [], upstreams: upstreams, routes: [], accounts: AccountsConfiguration(upstream: index))
         }
-        let target = UpstreamTargetPlan(HostAndPort(host: "a.test", port: 1))
-        let other = UpstreamTargetPlan(HostAndPort(host: "b.test", port: 2))
-        let a = UpstreamPlan(name: "a", targets: [target])
-        let moved = UpstreamPlan(name: "a", targets: [other])
-        let renamed = UpstreamPlan(name: "b", targets: [target], sessionSource: "a")
-        #expect(plan([a, moved], 0).sessionSource == SessionSource(upstream: "a"))
-        #expect(plan([a, moved], 1).sessionSource == plan([a, moved], 0).sessionSource)
-        #expect(plan([renamed], 0).sessionSource == SessionSource(upstream: "a"))
-        #expect(plan([a], nil).sessionSource == nil)
+        let target = UpstreamTargetConfiguration(HostAndPort(host: "a.test", port: 1))
+        let other = UpstreamTargetConfiguration(HostAndPort(host: "b.test", port: 2))
+        let a = UpstreamConfiguration(name: "a", targets: [target])
+        let moved = UpstreamConfiguration(name: "a", targets: [other])
+        let renamed = UpstreamConfiguration(name: "b", targets: [target], sessionSource: "a")
+        #expect(configuration([a, moved], 0).sessionSource == SessionSource(upstream: "a"))
+        #expect(configuration([a, moved], 1).sessionSource == configuration([a, moved], 0).sessionSource)
+        #expect(configuration([renamed], 0).sessionSource == SessionSource(upstream: "a"))
+        #expect(configuration([a], nil).sessionSource == nil)
     }
 }

@@ -10,10 +10,10 @@ struct SessionTests {
             key: SessionKey(1, 2, 3, 4),
             user: UserProfile(
                 json: Array(#"{"email":"canary@example.com"}"#.utf8), account: AccountName(email: "canary@example.com")),
-            tokens: SessionTokens(
+            tokens: TokenSet(
                 authorization: Secret("Bearer canary-access"), refreshToken: Secret("canary-refresh"),
-                accessExpiresAt: start + .seconds(60), obtainedAt: start),
-            client: SessionClient(peer: "192.0.2.1", userAgent: .firefox), createdAt: start,
+                accessTokenExpiresAt: start + .seconds(60), obtainedAt: start),
+            client: SessionClientInfo(peer: "192.0.2.1", userAgent: .firefox), createdAt: start,
             expiresAt: start + .seconds(3_600), lastUsedAt: start)
     }
 
@@ -54,24 +54,24 @@ struct SessionTests {
         #expect(session.user.json == Array(#"{"email":"canary@example.com"}"#.utf8))
         #expect(session.user.account == AccountName(email: "canary@example.com"))
         #expect(session.tokens.refreshToken == Secret("canary-refresh"))
-        #expect(session.tokens.accessExpiresAt == start + .seconds(60))
-        #expect(session.client == SessionClient(peer: "192.0.2.1", userAgent: .firefox))
-        #expect(session.isRenewable)
+        #expect(session.tokens.accessTokenExpiresAt == start + .seconds(60))
+        #expect(session.client == SessionClientInfo(peer: "192.0.2.1", userAgent: .firefox))
+        #expect(session.isRefreshable)
         #expect(session.id == SessionID(1))
     }
 
     @Test("that is renewed is the same session one version on, with what is new")
-    func renewed() {
+    func refreshed() {
         let old = session()
-        let tokens = SessionTokens(authorization: Secret("Bearer next"), obtainedAt: start + .seconds(9))
-        let new = old.renewed(with: SessionRenewal(tokens: tokens))
+        let tokens = TokenSet(authorization: Secret("Bearer next"), obtainedAt: start + .seconds(9))
+        let new = old.refreshed(with: SessionUpdate(tokens: tokens))
         #expect(new.version == old.version + 1)
         #expect(new.tokens == tokens)
-        #expect(!new.isRenewable)
+        #expect(!new.isRefreshable)
         #expect(new.user == old.user)
         #expect(new.client == old.client)
         #expect(new.expiresAt == old.expiresAt)
-        let other = new.renewed(with: SessionRenewal(userJSON: Array("{}".utf8)))
+        let other = new.refreshed(with: SessionUpdate(userJSON: Array("{}".utf8)))
         #expect(other.user.json == Array("{}".utf8))
         #expect(other.tokens == tokens)
     }

@@ -47,12 +47,12 @@ struct SessionTimeoutsTests {
 
     @Test("end a session that cannot be renewed with its access token, and never later than others")
     func endWithTokens() {
-        func tokens(refresh: Bool, accessEnd: Int64?) -> SessionTokens {
-            SessionTokens(
+        func tokens(refresh: Bool, accessEnd: Int64?) -> TokenSet {
+            TokenSet(
                 authorization: Secret("Bearer a"), refreshToken: refresh ? Secret("r") : nil,
-                accessExpiresAt: accessEnd.map { start + .seconds($0) }, obtainedAt: start)
+                accessTokenExpiresAt: accessEnd.map { start + .seconds($0) }, obtainedAt: start)
         }
-        func end(_ tokens: SessionTokens) -> Timestamp { timeouts.end(ofSessionMadeAt: start, tokens: tokens) }
+        func end(_ tokens: TokenSet) -> Timestamp { timeouts.end(ofSessionMadeAt: start, tokens: tokens) }
         #expect(end(tokens(refresh: false, accessEnd: 60)) == start + .seconds(60))
         #expect(end(tokens(refresh: false, accessEnd: 10_000)) == start + .seconds(3_600))
         #expect(end(tokens(refresh: false, accessEnd: nil)) == start + .seconds(3_600))
@@ -60,19 +60,19 @@ struct SessionTimeoutsTests {
     }
 
     @Test("let a renewal bring the end of a session nearer, and never move it away")
-    func endOfRenewed() {
-        func tokens(refresh: Bool, accessEnd: Int64) -> SessionTokens {
-            SessionTokens(
+    func endOfRefreshed() {
+        func tokens(refresh: Bool, accessEnd: Int64) -> TokenSet {
+            TokenSet(
                 authorization: Secret("Bearer a"), refreshToken: refresh ? Secret("r") : nil,
-                accessExpiresAt: start + .seconds(accessEnd), obtainedAt: start)
+                accessTokenExpiresAt: start + .seconds(accessEnd), obtainedAt: start)
         }
         // Made when sessions might live for half as long: more time is for new sessions only.
         let session = Session(
             key: SessionKey(1, 2, 3, 4), user: UserProfile(json: [], account: AccountName(email: "jo@example.com")),
             tokens: tokens(refresh: true, accessEnd: 60), createdAt: start, expiresAt: start + .seconds(1_800),
             lastUsedAt: start)
-        func end(_ new: SessionTokens?) -> Timestamp {
-            timeouts.end(of: session, renewedWith: SessionRenewal(tokens: new))
+        func end(_ new: TokenSet?) -> Timestamp {
+            timeouts.end(of: session, refreshedWith: SessionUpdate(tokens: new))
         }
         #expect(end(nil) == start + .seconds(1_800))
         #expect(end(tokens(refresh: true, accessEnd: 10_000)) == start + .seconds(1_800))

@@ -44,10 +44,10 @@ extension RequestHead {
     }
 }
 
-extension [FieldIndex] {
+extension [FieldSlice] {
     fileprivate func keptLines(_ bytes: ByteBuffer) -> [String] {
         let start = bytes.readerIndex
-        return filter { !$0.isDropped }.map { field in
+        return filter { !$0.isStripped }.map { field in
             let name = bytes.getString(at: start + field.nameRange.start, length: field.nameRange.count) ?? "?"
             let value = bytes.getString(at: start + field.valueRange.start, length: field.valueRange.count) ?? "?"
             return "\(name): \(value)"

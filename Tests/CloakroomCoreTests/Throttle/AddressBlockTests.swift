@@ -2,7 +2,7 @@ import CloakroomCore
 import Testing
 
 @Suite("What counts as one client")
-struct AddressBlockTests {
+struct ClientAddressKeyTests {
     @Test(
         "is an IPv4 address or the /64 of an IPv6 address, however it is written",
         arguments: [
@@ -10,7 +10,7 @@ struct AddressBlockTests {
             ("2001:DB8::1", "2001:db8:0::2"),
         ])
     func same(one: String, other: String) throws {
-        let (one, other) = (try #require(AddressBlock(one)), try #require(AddressBlock(other)))
+        let (one, other) = (try #require(ClientAddressKey(one)), try #require(ClientAddressKey(other)))
         #expect(one == other)
         #expect(one.bytes == other.bytes)
     }
@@ -19,13 +19,13 @@ struct AddressBlockTests {
         "is not the next one",
         arguments: [("192.0.2.1", "192.0.2.2"), ("2001:db8:0:1::1", "2001:db8:0:2::1"), ("::1", "0.0.0.0")])
     func different(one: String, other: String) throws {
-        let (one, other) = (try #require(AddressBlock(one)), try #require(AddressBlock(other)))
+        let (one, other) = (try #require(ClientAddressKey(one)), try #require(ClientAddressKey(other)))
         #expect(one != other)
         #expect(one.bytes != other.bytes)
     }
 
     @Test("is nothing where there is no IP address", arguments: ["", "localhost", "192.0.2", "[::1]", "unix:/run/x"])
     func none(address: String) {
-        #expect(AddressBlock(address) == nil)
+        #expect(ClientAddressKey(address) == nil)
     }
 }

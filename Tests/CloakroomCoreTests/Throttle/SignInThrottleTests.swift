@@ -45,7 +45,7 @@ struct SignInThrottleTests {
     }
 
     @Test("Rule 35: spellings with marks on letters have a name in common more, which the plain one has not")
-    func marks() {
+    func summary() {
         let (umlaut, acute) = (keys("j\u{f6}@example.com", "192.0.2.1"), keys("j\u{f3}@example.com", "192.0.2.1"))
         let plain = keys("jo@example.com", "192.0.2.1")
         #expect(umlaut.map(\.scope) == [.accountAndAddress, .address, .account, .spelling])

@@ -6,7 +6,7 @@ import Testing
 struct ThrottleRuleTests {
     @Test("An account from one address may fail five times in two minutes; then waits double from 1 s to 5 min")
     func accountAndAddress() {
-        var script = ThrottleScript(.accountAndAddress)
+        var script = ThrottleScenario(.accountAndAddress)
         #expect(script.fail(times: 5).allSatisfy { $0 == .zero })
         for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300] {
             #expect(script.wait == .seconds(seconds))
@@ -19,7 +19,7 @@ struct ThrottleRuleTests {
 
     @Test("Four failures in two minutes, again and again, make nobody wait")
     func slowFailures() {
-        var script = ThrottleScript(.accountAndAddress)
+        var script = ThrottleScenario(.accountAndAddress)
         for _ in 0..<50 {
             #expect(script.fail(times: 4).allSatisfy { $0 == .zero })
             script.pass(.seconds(120))
@@ -29,8 +29,8 @@ struct ThrottleRuleTests {
     }
 
     @Test("An attempt that is refused does not make the wait longer")
-    func refusedAttempts() {
-        var script = ThrottleScript(.accountAndAddress)
+    func rejectedAttempts() {
+        var script = ThrottleScenario(.accountAndAddress)
         _ = script.fail(times: 5)
         #expect(script.fail(times: 1_000).allSatisfy { $0 == .seconds(1) })
         script.pass(.seconds(1))
@@ -39,7 +39,7 @@ struct ThrottleRuleTests {
 
     @Test("It does not pay to sit the count out instead of going on at the longest wait")
     func patience() {
-        var goesOn = ThrottleScript(.accountAndAddress)
+        var goesOn = ThrottleScenario(.accountAndAddress)
         var sitsOut = goesOn
         let end = goesOn.now + .seconds(24 * 3_600)
         var (steady, patient) = (0, 0)
@@ -57,7 +57,7 @@ struct ThrottleRuleTests {
 
     @Test("An address may fail thirty times in ten minutes, and then not before they are over")
     func address() {
-        var script = ThrottleScript(.address)
+        var script = ThrottleScenario(.address)
         for _ in 0..<30 {
             #expect(script.fail() == .zero)
             script.pass(.seconds(10))
@@ -72,7 +72,7 @@ struct ThrottleRuleTests {
 
     @Test("An account from everywhere may fail a hundred times an hour, and is then slowed, never locked")
     func account() {
-        var script = ThrottleScript(.account)
+        var script = ThrottleScenario(.account)
         #expect(script.fail(times: 100).allSatisfy { $0 == .zero })
         for _ in 0..<500 {
             #expect(script.wait == .seconds(3))
@@ -86,7 +86,7 @@ struct ThrottleRuleTests {
     @Test(
         "What did not fail is taken back, and the wait that it brought with it", arguments: ThrottleKey.Scope.allCases)
     func takingBack(scope: ThrottleKey.Scope) {
-        var script = ThrottleScript(scope)
+        var script = ThrottleScenario(scope)
         let limit = Int(script.rule.limit)
         _ = script.fail(times: limit)
         #expect(script.wait > .zero)
@@ -106,18 +106,18 @@ struct ThrottleRuleTests {
     func clockJumpsBack(scope: ThrottleKey.Scope) {
         var generator = SeededGenerator(seed: UInt64(scope.rawValue))
         for _ in 0..<200 {
-            var script = ThrottleScript(scope)
+            var script = ThrottleScenario(scope)
             for _ in 0..<Int.random(in: 1...200, using: &generator) {
                 script.pass(min(script.wait, .seconds(3)))
                 _ = script.fail()
             }
             let back = Duration.seconds(Int.random(in: 0...100_000, using: &generator))
             script.pass(.zero - back)
-            #expect(script.wait <= script.rule.longestWait)
+            #expect(script.wait <= script.rule.maxDelay)
             // Who comes back when they were told to gets through.
             script.pass(script.wait)
             #expect(script.fail() == .zero)
-            #expect(script.wait <= script.rule.longestWait)
+            #expect(script.wait <= script.rule.maxDelay)
         }
     }
 
@@ -126,11 +126,11 @@ struct ThrottleRuleTests {
         let now = Timestamp(seconds: 1_000)
         for scope in ThrottleKey.Scope.allCases {
             let rule = SignInThrottle.rule(scope)
-            var state = rule.counting(nil, now: now)
+            var state = rule.recordingAttempt(nil, now: now)
             #expect(rule.wait(state, now: now - .milliseconds(3)) == nil)
-            state = rule.counting(state, now: now - .milliseconds(3))
+            state = rule.recordingAttempt(state, now: now - .milliseconds(3))
             #expect(rule.wait(state, now: now - .milliseconds(5)) == nil)
-            #expect(rule.takingBack(state, now: now)?.count == 1)
+            #expect(rule.removingAttempt(state, now: now)?.count == 1)
         }
     }
 
@@ -143,11 +143,11 @@ struct ThrottleRuleTests {
                 let state = ThrottleState(
                     count: rule.limit - 1, since: now + ahead, notBefore: Timestamp(milliseconds: 0))
                 #expect(rule.wait(state, now: now) == nil)
-                let next = rule.counting(state, now: now)
+                let next = rule.recordingAttempt(state, now: now)
                 #expect(next.count == rule.limit)
                 #expect(next.since == now)
                 // As long as for a state that began now: not nothing because the window would end too far away.
-                let plain = rule.counting(
+                let plain = rule.recordingAttempt(
                     ThrottleState(count: rule.limit - 1, since: now, notBefore: Timestamp(milliseconds: 0)), now: now)
                 #expect(rule.wait(next, now: now) == rule.wait(plain, now: now))
                 #expect((rule.wait(next, now: now) ?? .zero) > .zero)
@@ -162,7 +162,7 @@ struct ThrottleRuleTests {
         for scope in ThrottleKey.Scope.allCases {
             let rule = SignInThrottle.rule(scope)
             let state = ThrottleState(count: 3, since: now + .seconds(86_400), notBefore: Timestamp(milliseconds: 0))
-            let left = try #require(rule.takingBack(state, now: now))
+            let left = try #require(rule.removingAttempt(state, now: now))
             #expect(left == ThrottleState(count: 2, since: now, notBefore: Timestamp(milliseconds: 0)))
             #expect(rule.lifetime(of: left, now: now) <= rule.window)
         }
@@ -170,7 +170,7 @@ struct ThrottleRuleTests {
 
     @Test("A clock that jumps back gives nobody their failures back")
     func clockForgetsNothing() {
-        var script = ThrottleScript(.accountAndAddress)
+        var script = ThrottleScenario(.accountAndAddress)
         _ = script.fail(times: 4)
         script.pass(.seconds(-3_600))
         #expect(script.fail() == .zero)
@@ -179,7 +179,7 @@ struct ThrottleRuleTests {
 
     @Test("A clock that jumps far ahead forgets, which is all it does")
     func clockJumpsAhead() {
-        var script = ThrottleScript(.accountAndAddress)
+        var script = ThrottleScenario(.accountAndAddress)
         _ = script.fail(times: 5)
         script.pass(.seconds(10 * 365 * 86_400))
         #expect(script.fail(times: 5).allSatisfy { $0 == .zero })
@@ -197,7 +197,7 @@ struct ThrottleRuleTests {
         var state: ThrottleState?
         var now = Timestamp(seconds: 1_000_000)
         for _ in 0..<500 {
-            let next = rule.counting(state, now: now)
+            let next = rule.recordingAttempt(state, now: now)
             let lifetime = rule.lifetime(of: next, now: now)
             #expect(lifetime > .zero)
             #expect(lifetime <= .seconds(3_900))
@@ -208,8 +208,8 @@ struct ThrottleRuleTests {
         }
         let foreign = ThrottleState(
             count: .max, since: Timestamp(milliseconds: .max), notBefore: Timestamp(milliseconds: .max))
-        #expect(rule.lifetime(of: foreign, now: now) <= rule.window + rule.longestWait + .seconds(3_600))
+        #expect(rule.lifetime(of: foreign, now: now) <= rule.window + rule.maxDelay + .seconds(3_600))
         #expect(rule.wait(foreign, now: now) == nil)
-        #expect(rule.counting(foreign, now: now).count == .max)
+        #expect(rule.recordingAttempt(foreign, now: now).count == .max)
     }
 }

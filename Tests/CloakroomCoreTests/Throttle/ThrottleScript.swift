@@ -1,7 +1,7 @@
 import CloakroomCore
 
 /// One name's history under a rule, on a clock that the test turns.
-struct ThrottleScript {
+struct ThrottleScenario {
     let rule: ThrottleRule
     var now = Timestamp(seconds: 1_700_000_000)
     private(set) var state: ThrottleState?
@@ -20,7 +20,7 @@ struct ThrottleScript {
     mutating func fail() -> Duration {
         let wait = wait
         guard wait == .zero else { return wait }
-        keep(rule.counting(kept, now: now))
+        keep(rule.recordingAttempt(kept, now: now))
         return .zero
     }
 
@@ -29,7 +29,7 @@ struct ThrottleScript {
 
     /// An attempt that was counted did not fail after all.
     mutating func takeBack() {
-        state = rule.takingBack(kept, now: now)
+        state = rule.removingAttempt(kept, now: now)
         if let state { keep(state) }
     }
 

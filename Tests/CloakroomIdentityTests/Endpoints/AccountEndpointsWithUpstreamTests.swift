@@ -8,26 +8,26 @@ import Testing
 @Suite("The accounts endpoints with the real mock API", .timeLimit(.minutes(3)))
 struct AccountEndpointsWithUpstreamTests {
     private func withEndpoints<R: Sendable>(
-        _ body: (RunningMockAPI, AccountEndpoints, ScriptedStore, RecordingObserver) async throws -> R
+        _ body: (RunningMockAPI, AccountController, ScriptedStore, RecordingObserver) async throws -> R
     ) async throws -> R {
         let settings = MockAPISettings(
             apiToken: Upstreams.apiToken,
             users: [MockUser(email: "jo@example.com", password: "canary-password", name: "Jo")])
         return try await MockAPI.withServer(settings) { mock in
-            try await Upstreams.withClient(Upstreams.plan(port: mock.port)) { client in
-                let store = ScriptedStore(Journal())
+            try await Upstreams.withClient(Upstreams.configuration(port: mock.port)) { client in
+                let store = ScriptedStore(CallRecorder())
                 let observer = RecordingObserver()
-                let endpoints = AccountEndpoints(
-                    store: store, client: client, observer: observer, session: SessionPlan(),
-                    accounts: AccountsPlan(), accounts: AccountHashes(Upstreams.accountKey))
+                let endpoints = AccountController(
+                    store: store, client: client, observer: observer, session: SessionConfiguration(),
+                    accounts: AccountsConfiguration(), accounts: AccountHasher(Upstreams.accountKey))
                 return try await body(mock, endpoints, store, observer)
             }
         }
     }
 
-    private func signIn(_ password: String = "canary-password") -> OwnRequest {
+    private func signIn(_ password: String = "canary-password") -> AccountRequest {
         let pair = Data("jo@example.com:\(password)".utf8).base64EncodedString()
-        return OwnRequest(endpoint: .signIn, authorization: Secret("Basic \(pair)"), now: now)
+        return AccountRequest(endpoint: .signIn, authorization: Secret("Basic \(pair)"), now: now)
     }
 
     private var now: Timestamp { Timestamp(seconds: Int64(Date().timeIntervalSince1970)) }
@@ -35,15 +35,15 @@ struct AccountEndpointsWithUpstreamTests {
     @Test("sign in, tell, sign out, and the tokens are void upstream too")
     func roundTrip() async throws {
         try await withEndpoints { mock, endpoints, _, _ in
-            let signedIn = await endpoints.answer(signIn())
+            let signedIn = await endpoints.respond(signIn())
             #expect(signedIn.status == 200)
             let ticket = try #require(signedIn.ticket)
-            let told = await endpoints.answer(OwnRequest(endpoint: .whoAmI, ticket: ticket, now: now))
+            let told = await endpoints.respond(AccountRequest(endpoint: .currentSession, ticket: ticket, now: now))
             #expect(told.json == signedIn.json)
             #expect(told.json?.contains(#""email":"jo@example.com""#) == true)
-            let out = await endpoints.answer(OwnRequest(endpoint: .signOut, ticket: ticket, now: now))
+            let out = await endpoints.respond(AccountRequest(endpoint: .signOut, ticket: ticket, now: now))
             #expect(out.status == 204)
-            let after = await endpoints.answer(OwnRequest(endpoint: .whoAmI, ticket: ticket, now: now))
+            let after = await endpoints.respond(AccountRequest(endpoint: .currentSession, ticket: ticket, now: now))
             #expect(after.problem?.reason == .revoked)
             let seen = mock.observations.snapshot()
             #expect(seen.recent.map(\.path) == ["/auth", "/user", "/auth/revoke"])
@@ -53,19 +53,19 @@ struct AccountEndpointsWithUpstreamTests {
     @Test("Rules 18, 22: no answer has a token, a password or the API key in it; the ticket is in its cookie only")
     func canaries() async throws {
         try await withEndpoints { _, endpoints, store, observer in
-            let signedIn = await endpoints.answer(signIn())
+            let signedIn = await endpoints.respond(signIn())
             let ticket = try #require(signedIn.ticket)
-            guard case .live(let session) = store.find(ticket, now: now, slides: false) else {
+            guard case .active(let session) = store.lookup(ticket, now: now, slides: false) else {
                 Issue.record("there is no session")
                 return
             }
-            let told = await endpoints.answer(OwnRequest(endpoint: .whoAmI, ticket: ticket, now: now))
-            let wrong = await endpoints.answer(signIn("canary-wrong"))
-            let again = await endpoints.answer(
-                OwnRequest(
+            let told = await endpoints.respond(AccountRequest(endpoint: .currentSession, ticket: ticket, now: now))
+            let wrong = await endpoints.respond(signIn("canary-wrong"))
+            let again = await endpoints.respond(
+                AccountRequest(
                     endpoint: .signIn, ticket: ticket, contentType: "application/x-www-form-urlencoded",
                     body: Secret("email=jo@example.com&password=canary-password"), now: now))
-            let out = await endpoints.answer(OwnRequest(endpoint: .signOut, ticket: again.ticket, now: now))
+            let out = await endpoints.respond(AccountRequest(endpoint: .signOut, ticket: again.ticket, now: now))
             #expect([signedIn, told, wrong, again, out].map(\.status) == [200, 200, 401, 200, 204])
 
             let accessToken = String(decoding: session.tokens.authorization.bytes.dropFirst(7), as: UTF8.self)
@@ -88,14 +88,15 @@ struct AccountEndpointsWithUpstreamTests {
 
     /// The statuses of eight sign-ins in a row.
     private func statuses(_ port: Int, timeout: Duration) async throws -> [Int] {
-        try await Upstreams.withClient(Upstreams.plan(port: port), timeout: timeout) { client in
-            let endpoints = AccountEndpoints(
-                store: ScriptedStore(Journal()), client: client, observer: RecordingObserver(),
-                session: SessionPlan(), accounts: AccountsPlan(), accounts: AccountHashes(Upstreams.accountKey))
+        try await Upstreams.withClient(Upstreams.configuration(port: port), timeout: timeout) { client in
+            let endpoints = AccountController(
+                store: ScriptedStore(CallRecorder()), client: client, observer: RecordingObserver(),
+                session: SessionConfiguration(), accounts: AccountsConfiguration(),
+                accounts: AccountHasher(Upstreams.accountKey))
             var request = signIn()
             request.now = Upstreams.now
             var statuses: [Int] = []
-            for _ in 0..<8 { statuses.append(await endpoints.answer(request).status) }
+            for _ in 0..<8 { statuses.append(await endpoints.respond(request).status) }
             return statuses
         }
     }
@@ -112,28 +113,30 @@ struct AccountEndpointsWithUpstreamTests {
 
     @Test("Rule 32: an upstream that cannot be connected to makes nobody wait")
     func unconnected() async throws {
-        let refusing = try await ScriptedUpstream.refusingPort()
-        #expect(try await statuses(refusing, timeout: .seconds(10)) == Array(repeating: 502, count: 8))
-        let deaf = try await UnansweredPort(.isDeaf)
+        let rejecting = try await ScriptedUpstream.rejectingPort()
+        #expect(try await statuses(rejecting, timeout: .seconds(10)) == Array(repeating: 502, count: 8))
+        let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
         #expect(try await statuses(deaf.port, timeout: .milliseconds(200)) == Array(repeating: 504, count: 8))
     }
 
     @Test("an upstream that is gone is 502, and nobody is signed out by it")
     func upstreamGone() async throws {
-        let port = try await ScriptedUpstream.refusingPort()
-        try await Upstreams.withClient(Upstreams.plan(port: port)) { client in
-            let store = ScriptedStore(Journal())
-            let signedIn = EndpointsUnderTest.signedIn("1")
+        let port = try await ScriptedUpstream.rejectingPort()
+        try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
+            let store = ScriptedStore(CallRecorder())
+            let signedIn = AccountControllerFixture.signedIn("1")
             let (ticket, _) = try await store.create(
                 NewSession(user: signedIn.user, tokens: signedIn.tokens), now: now)
-            let endpoints = AccountEndpoints(
-                store: store, client: client, observer: RecordingObserver(), session: SessionPlan(),
-                accounts: AccountsPlan(), accounts: AccountHashes(Upstreams.accountKey))
+            let endpoints = AccountController(
+                store: store, client: client, observer: RecordingObserver(), session: SessionConfiguration(),
+                accounts: AccountsConfiguration(), accounts: AccountHasher(Upstreams.accountKey))
             var request = signIn()
             request.ticket = ticket
-            #expect(await endpoints.answer(request).problem == Problem(.unreachable, status: 502))
-            #expect(await endpoints.answer(OwnRequest(endpoint: .whoAmI, ticket: ticket, now: now)).status == 200)
+            #expect(await endpoints.respond(request).problem == Problem(.unreachable, status: 502))
+            #expect(
+                await endpoints.respond(AccountRequest(endpoint: .currentSession, ticket: ticket, now: now)).status
+                    == 200)
         }
     }
 }

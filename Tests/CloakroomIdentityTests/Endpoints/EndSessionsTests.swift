@@ -10,11 +10,11 @@ struct EndSessionsTests {
     @Test(
         "Rule 40: ends one session of the user's own: 204, its ticket is told that it was revoked, its tokens are too")
     func endsOne() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let (ticket, current) = try await subject.session()
         let (oldTicket, old) = try await subject.session()
         let response = await subject.sessions(.endSession, "\(old.id)", ticket: ticket)
-        #expect(response == OwnResponse(status: 204))
+        #expect(response == AccountResponse(status: 204))
         #expect(await subject.whoAmI(oldTicket).problem?.reason == .revoked)
         #expect(await subject.whoAmI(ticket).status == 200)
         #expect(subject.observer.all == [.signOutOthers([old.id], by: current.id, tokens: .revoking)])
@@ -24,11 +24,11 @@ struct EndSessionsTests {
 
     @Test("does not tell somebody else's session from none: both are 404, and go on")
     func foreign() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let (ticket, _) = try await subject.session()
         let (foreignTicket, foreign) = try await subject.session(of: other)
         let response = await subject.sessions(.endSession, "\(foreign.id)", ticket: ticket)
-        #expect(response == OwnResponse(Problem(.notFound)))
+        #expect(response == AccountResponse(Problem(.notFound)))
         #expect(await subject.sessions(.endSession, "0123456789abcdef", ticket: ticket) == response)
         #expect(await subject.whoAmI(foreignTicket).status == 200)
         #expect(subject.observer.all.isEmpty)
@@ -38,15 +38,15 @@ struct EndSessionsTests {
         "A name that is none is 404",
         arguments: [nil, "", "x", "0123456789ABCDEF", "0123456789abcdef0", "..", "*", "%00"] as [String?])
     func malformed(name: String?) async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let (ticket, _) = try await subject.session()
-        #expect(await subject.sessions(.endSession, name, ticket: ticket) == OwnResponse(Problem(.notFound)))
+        #expect(await subject.sessions(.endSession, name, ticket: ticket) == AccountResponse(Problem(.notFound)))
         #expect(subject.store.count == 1)
     }
 
     @Test("Ending the session that asks is signing out: cookie cleared, data cleared, tokens void")
     func current() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         let id = try subject.id(of: ticket)
         let response = await subject.sessions(.endSession, "\(id)", ticket: ticket)
@@ -58,7 +58,7 @@ struct EndSessionsTests {
 
     @Test("Rule 24: ends all others, says how many, and leaves the session that asks and everybody else's")
     func endsOthers() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let (ticket, current) = try await subject.session()
         var others: [SessionTicket: SessionID] = [:]
         for _ in 0..<3 {
@@ -67,7 +67,7 @@ struct EndSessionsTests {
         }
         let (foreign, _) = try await subject.session(of: other)
         let response = await subject.sessions(.endOtherSessions, ticket: ticket)
-        #expect(response == OwnResponse(status: 200, content: .json(Array(#"{"ended":3}"#.utf8))))
+        #expect(response == AccountResponse(status: 200, content: .json(Array(#"{"ended":3}"#.utf8))))
         for other in others.keys { #expect(await subject.whoAmI(other).problem?.reason == .revoked) }
         #expect(await subject.whoAmI(ticket).status == 200)
         #expect(await subject.whoAmI(foreign).status == 200)
@@ -82,7 +82,7 @@ struct EndSessionsTests {
 
     @Test("Rule 40: what the store cannot open is not revoked upstream, and the event says so")
     func sealed() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let (ticket, current) = try await subject.session()
         let (_, old) = try await subject.session()
         subject.store.seal()
@@ -93,7 +93,7 @@ struct EndSessionsTests {
 
     @Test("Rule 24: ending an old session does not break ending all the others, nor does a new one escape it")
     func afterAnOldOne() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let old = try #require(await subject.signIn().ticket)
         let second = try #require(await subject.signIn().ticket)
         let third = try #require(await subject.signIn().ticket)
@@ -107,7 +107,7 @@ struct EndSessionsTests {
 
     @Test("Rule 21: sessions of one account are found together, however its name was written at sign-in")
     func spellings() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let (ticket, _) = try await subject.session(of: AccountName(email: "J\u{f3}@Example.com"))
         _ = try await subject.session(of: AccountName(email: "jo\u{301}@example.COM"))
         #expect(await subject.sessions(.endOtherSessions, ticket: ticket).json == #"{"ended":1}"#)
@@ -116,7 +116,7 @@ struct EndSessionsTests {
     /// Two accounts with user ids that were signed in to under one typed name, sessions of that name without a user id,
     /// and one of a look-alike.
     private struct Mixed {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let mine: (ticket: SessionTicket, session: Session)
         let typed: (ticket: SessionTicket, session: Session)
         let others: [(ticket: SessionTicket, session: Session)]
@@ -126,10 +126,11 @@ struct EndSessionsTests {
             let store = subject.store
             func signIn(id: String?, _ name: AccountName, after: Int64) async throws -> (SessionTicket, Session) {
                 var new = NewSession(
-                    user: EndpointsUnderTest.signedIn("1").user, tokens: EndpointsUnderTest.signedIn("1").tokens)
+                    user: AccountControllerFixture.signedIn("1").user,
+                    tokens: AccountControllerFixture.signedIn("1").tokens)
                 let account = id.map { AccountName(userID: $0, source: SessionSource(upstream: "api")) }
                 new.user = UserProfile(json: new.user.json, account: account ?? name, name: name)
-                return try await store.create(new, now: EndpointsUnderTest.now + .seconds(after))
+                return try await store.create(new, now: AccountControllerFixture.now + .seconds(after))
             }
             mine = try await signIn(id: "17", name, after: 0)
             typed = try await signIn(id: nil, name, after: 1)
@@ -180,16 +181,16 @@ struct EndSessionsTests {
 
     @Test("Rule 35: sessions of the typed name without a user id count for the most sessions of an account")
     func evictsTyped() async throws {
-        let subject = EndpointsUnderTest(maxSessionsPerAccount: 2)
-        let name = EndpointsUnderTest.account
+        let subject = AccountControllerFixture(maxSessionsPerAccount: 2)
+        let name = AccountControllerFixture.account
         let (typed, _) = try await subject.session(of: name)
         let id = AccountName(userID: "17", source: SessionSource(upstream: "api"))
-        var signedIn = EndpointsUnderTest.signedIn("1", account: id)
+        var signedIn = AccountControllerFixture.signedIn("1", account: id)
         signedIn.user.name = name
-        subject.client.answer(.success(signedIn))
+        subject.client.response(.success(signedIn))
         for second in 1...2 {
             #expect(await subject.whoAmI(typed).status == 200)
-            #expect(await subject.signIn(at: EndpointsUnderTest.now + .seconds(Int64(second))).status == 200)
+            #expect(await subject.signIn(at: AccountControllerFixture.now + .seconds(Int64(second))).status == 200)
         }
         #expect(await subject.whoAmI(typed).status == 401)
         #expect(subject.store.count == 2)

@@ -19,19 +19,21 @@ struct SessionListTests {
         let sessions: [Entry]
     }
 
-    private func document(_ response: OwnResponse) throws -> Document {
+    private func document(_ response: AccountResponse) throws -> Document {
         try JSONDecoder().decode(Document.self, from: Data(try #require(response.json).utf8))
     }
 
     @Test("tells the user's own sessions, the latest first, and marks the one that asks")
     func lists() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0"
         let ticket = try #require(await subject.signIn(from: "192.0.2.7", userAgent: firefox).ticket)
         let (_, later) = try await subject.session(
-            from: SessionClient(peer: "2001:db8::1", userAgent: .curl), at: EndpointsUnderTest.now + .seconds(60))
+            from: SessionClientInfo(peer: "2001:db8::1", userAgent: .curl),
+            at: AccountControllerFixture.now + .seconds(60))
         _ = try await subject.session(of: AccountName(email: "al@example.com"))
-        let response = await subject.sessions(.listSessions, ticket: ticket, at: EndpointsUnderTest.now + .seconds(90))
+        let response = await subject.sessions(
+            .listSessions, ticket: ticket, at: AccountControllerFixture.now + .seconds(90))
         #expect(response.status == 200)
         #expect(response.fields.isEmpty)
         let id = try subject.id(of: ticket)
@@ -46,27 +48,27 @@ struct SessionListTests {
 
     @Test("never slides the idle timeout")
     func doesNotSlide() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let (ticket, session) = try await subject.session()
-        for endpoint in [OwnEndpoint.listSessions, .endOtherSessions, .endSession] {
-            let later = EndpointsUnderTest.now + .seconds(600)
+        for endpoint in [AccountEndpoint.listSessions, .endOtherSessions, .endSession] {
+            let later = AccountControllerFixture.now + .seconds(600)
             _ = await subject.sessions(endpoint, "0000000000000000", ticket: ticket, at: later)
         }
-        #expect(session.lastUsedAt == EndpointsUnderTest.now)
+        #expect(session.lastUsedAt == AccountControllerFixture.now)
     }
 
     @Test("is valid JSON, whatever stands in a session")
     func escaping() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let peer = "\"},\\\u{0}\r\n\u{1f}\u{7f}</script>\u{2028}é"
-        let (ticket, _) = try await subject.session(from: SessionClient(peer: peer))
+        let (ticket, _) = try await subject.session(from: SessionClientInfo(peer: peer))
         let document = try document(await subject.sessions(.listSessions, ticket: ticket))
         #expect(document.sessions.map(\.address) == [peer])
     }
 
     @Test("Rules 18 and 22: neither the list nor its events have a token, a ticket or a name in them")
     func canaries() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let ticket = try #require(await subject.signIn().ticket)
         let (other, session) = try await subject.session()
         let responses = [
@@ -85,15 +87,15 @@ struct SessionListTests {
 
     @Test(
         "Without a live session all three are 401 with the reason, and leave the cookie alone",
-        arguments: [OwnEndpoint.listSessions, .endOtherSessions, .endSession])
-    func unauthorized(endpoint: OwnEndpoint) async throws {
-        let subject = EndpointsUnderTest()
+        arguments: [AccountEndpoint.listSessions, .endOtherSessions, .endSession])
+    func unauthorized(endpoint: AccountEndpoint) async throws {
+        let subject = AccountControllerFixture()
         let (ticket, session) = try await subject.session()
         let none = await subject.sessions(endpoint, "\(session.id)", ticket: nil)
-        #expect(none == OwnResponse(Problem(.unauthorized, reason: .noSession)))
-        let late = EndpointsUnderTest.now + .seconds(9 * 3_600)
+        #expect(none == AccountResponse(Problem(.unauthorized, reason: .noSession)))
+        let late = AccountControllerFixture.now + .seconds(9 * 3_600)
         let expired = await subject.sessions(endpoint, "\(session.id)", ticket: ticket, at: late)
-        #expect(expired == OwnResponse(Problem(.unauthorized, reason: .expiredAbsolute)))
+        #expect(expired == AccountResponse(Problem(.unauthorized, reason: .expiredAbsolute)))
         #expect(subject.observer.all.isEmpty)
     }
 
@@ -102,20 +104,20 @@ struct SessionListTests {
         arguments: [
             (.listSessions, .load), (.endOtherSessions, .load), (.endSession, .load), (.listSessions, .list),
             (.endOtherSessions, .endAll), (.endSession, .end),
-        ] as [(OwnEndpoint, ScriptedStore.Operation)])
-    func storeDown(endpoint: OwnEndpoint, operation: ScriptedStore.Operation) async throws {
-        let subject = EndpointsUnderTest()
+        ] as [(AccountEndpoint, ScriptedStore.Operation)])
+    func storeDown(endpoint: AccountEndpoint, operation: ScriptedStore.Operation) async throws {
+        let subject = AccountControllerFixture()
         let (ticket, _) = try await subject.session()
         subject.store.becomeRemote()
         subject.store.fail(operation, .unavailable)
         let response = await subject.sessions(endpoint, "0123456789abcdef", ticket: ticket)
-        #expect(response == OwnResponse(Problem(.storeUnavailable, retryAfter: 5)))
+        #expect(response == AccountResponse(Problem(.storeUnavailable, retryAfter: 5)))
         #expect(subject.observer.all.isEmpty)
     }
 
     @Test("asks the store where the local table cannot tell")
     func remote() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let (ticket, _) = try await subject.session()
         subject.store.becomeRemote()
         #expect(try document(await subject.sessions(.listSessions, ticket: ticket)).sessions.map(\.current) == [true])

@@ -4,8 +4,8 @@ import Testing
 
 @Suite("An operator who ends sessions")
 struct SessionRevokerTests {
-    private let subject = EndpointsUnderTest()
-    private let origin = RequestOrigin(peer: "127.0.0.1")
+    private let subject = AccountControllerFixture()
+    private let origin = AuditContext(peer: "127.0.0.1")
     private var revoker: SessionRevoker {
         let revocations = TokenRevocations(client: subject.client, observer: subject.observer, source: .unknown)
         return SessionRevoker(
@@ -17,18 +17,18 @@ struct SessionRevokerTests {
     func userID() async throws {
         let account = AccountName(userID: "17", source: SessionSource(upstream: "api"))
         func signIn(_ email: String) async throws -> SessionTicket {
-            var user = EndpointsUnderTest.signedIn("1", account: account).user
+            var user = AccountControllerFixture.signedIn("1", account: account).user
             user.name = AccountName(email: email)
-            let new = NewSession(user: user, tokens: EndpointsUnderTest.signedIn("1").tokens)
-            return try await subject.store.create(new, now: EndpointsUnderTest.now).0
+            let new = NewSession(user: user, tokens: AccountControllerFixture.signedIn("1").tokens)
+            return try await subject.store.create(new, now: AccountControllerFixture.now).0
         }
         let tickets = [try await signIn("j\u{f6}@example.com"), try await signIn("jo@example.com")]
         let typed = AccountName(email: "JO@example.com")
-        #expect(try await revoker.revoke(user: typed, from: origin, now: EndpointsUnderTest.now) == 1)
+        #expect(try await revoker.revoke(user: typed, from: origin, now: AccountControllerFixture.now) == 1)
         #expect(await subject.whoAmI(tickets[0]).status == 200)
-        #expect(try await revoker.revoke(userID: "17", from: origin, now: EndpointsUnderTest.now) == 1)
+        #expect(try await revoker.revoke(userID: "17", from: origin, now: AccountControllerFixture.now) == 1)
         #expect(await subject.whoAmI(tickets[0]).status == 401)
-        #expect(try await revoker.revoke(userID: "18", from: origin, now: EndpointsUnderTest.now) == 0)
+        #expect(try await revoker.revoke(userID: "18", from: origin, now: AccountControllerFixture.now) == 0)
     }
 
     @Test("ends all of a user's, and says so in the audit log")
@@ -37,7 +37,7 @@ struct SessionRevokerTests {
         let (_, second) = try await subject.session()
         let (foreign, _) = try await subject.session(of: AccountName(email: "al@example.com"))
         let account = AccountName(email: " JO@example.com")
-        #expect(try await revoker.revoke(user: account, from: origin, now: EndpointsUnderTest.now) == 2)
+        #expect(try await revoker.revoke(user: account, from: origin, now: AccountControllerFixture.now) == 2)
         #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
         #expect(await subject.whoAmI(foreign).status == 200)
         guard case .revoked(let ended, .revoking) = subject.observer.all.last else {
@@ -45,18 +45,18 @@ struct SessionRevokerTests {
             return
         }
         #expect(Set(ended) == [first.id, second.id])
-        #expect(try await revoker.revoke(user: account, from: origin, now: EndpointsUnderTest.now) == 0)
+        #expect(try await revoker.revoke(user: account, from: origin, now: AccountControllerFixture.now) == 0)
         #expect(subject.observer.all.count == 1)
     }
 
     @Test("ends one, whoever's it is")
     func session() async throws {
         let (ticket, session) = try await subject.session()
-        #expect(try await revoker.revoke(session: session.id, from: origin, now: EndpointsUnderTest.now) == 1)
+        #expect(try await revoker.revoke(session: session.id, from: origin, now: AccountControllerFixture.now) == 1)
         #expect(await subject.whoAmI(ticket).problem?.reason == .revoked)
         #expect(subject.observer.all == [.revoked([session.id], tokens: .revoking)])
         await until { subject.journal.all.last?.hasPrefix("revoke canary-refresh-") == true }
-        #expect(try await revoker.revoke(session: session.id, from: origin, now: EndpointsUnderTest.now) == 0)
+        #expect(try await revoker.revoke(session: session.id, from: origin, now: AccountControllerFixture.now) == 0)
         #expect(subject.observer.all.count == 1)
     }
 
@@ -65,10 +65,11 @@ struct SessionRevokerTests {
         subject.store.fail(.end, .unavailable)
         subject.store.fail(.endAll, .unavailable)
         await #expect(throws: SessionStoreError(.unavailable)) {
-            try await revoker.revoke(session: SessionID(1), from: origin, now: EndpointsUnderTest.now)
+            try await revoker.revoke(session: SessionID(1), from: origin, now: AccountControllerFixture.now)
         }
         await #expect(throws: SessionStoreError(.unavailable)) {
-            try await revoker.revoke(user: EndpointsUnderTest.account, from: origin, now: EndpointsUnderTest.now)
+            try await revoker.revoke(
+                user: AccountControllerFixture.account, from: origin, now: AccountControllerFixture.now)
         }
     }
 }

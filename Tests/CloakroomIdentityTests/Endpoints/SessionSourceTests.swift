@@ -4,13 +4,13 @@ import Testing
 
 @Suite("Sessions whose tokens come from another upstream")
 struct SessionSourceTests {
-    private let subject = EndpointsUnderTest()
+    private let subject = AccountControllerFixture()
     private let other = SessionSource(upstream: "other")
 
     private func session() async throws -> SessionTicket {
-        let signedIn = EndpointsUnderTest.signedIn("other")
+        let signedIn = AccountControllerFixture.signedIn("other")
         let new = NewSession(user: signedIn.user, tokens: signedIn.tokens, source: other)
-        return try await subject.store.create(new, now: EndpointsUnderTest.now).0
+        return try await subject.store.create(new, now: AccountControllerFixture.now).0
     }
 
     private func callsUpstream(_ prefix: String) -> [String] {
@@ -19,8 +19,8 @@ struct SessionSourceTests {
 
     @Test(
         "Rule 34: are revoked for all that asks who one is",
-        arguments: [OwnEndpoint.whoAmI, .listSessions, .endOtherSessions])
-    func ended(endpoint: OwnEndpoint) async throws {
+        arguments: [AccountEndpoint.currentSession, .listSessions, .endOtherSessions])
+    func ended(endpoint: AccountEndpoint) async throws {
         let ticket = try await session()
         #expect(await subject.sessions(endpoint, ticket: ticket).problem?.reason == .revoked)
         #expect(subject.store.count == 0)
@@ -44,19 +44,19 @@ struct SessionSourceTests {
     }
 
     @Test("Rule 34: are not renewed, neither before a request nor beside it")
-    func renewal() async throws {
-        let subject = RenewerUnderTest()
-        let tokens = SessionTokens(
-            authorization: Secret("Bearer a"), refreshToken: Secret("r"), accessExpiresAt: subject.time.now,
+    func refresh() async throws {
+        let subject = RefresherFixture()
+        let tokens = TokenSet(
+            authorization: Secret("Bearer a"), refreshToken: Secret("r"), accessTokenExpiresAt: subject.time.now,
             obtainedAt: subject.time.now - .seconds(60))
         let user = UserProfile(json: Array("{}".utf8), account: AccountName(email: "a@b.c"))
         let (ticket, session) = try await subject.store.create(
             NewSession(user: user, tokens: tokens, source: other), now: subject.time.now)
-        for cause in [RenewalCause.expiry, .refusal] {
-            #expect(await subject.renew(session, ticket, cause: cause).endReason == .revoked)
+        for cause in [RefreshTrigger.expired, .rejected] {
+            #expect(await subject.refresh(session, ticket, cause: cause).endReason == .revoked)
         }
-        subject.renewer.renewSoon(session, ticket: ticket)
-        #expect(subject.renewer.flightCount == 0)
+        subject.refresher.refreshInBackground(session, ticket: ticket)
+        #expect(subject.refresher.inFlightCount == 0)
         #expect(subject.results.isEmpty)
     }
 
@@ -65,10 +65,12 @@ struct SessionSourceTests {
         let revocations = TokenRevocations(client: subject.client, observer: subject.observer, source: .unknown)
         let (ticket, own) = try await subject.session()
         let foreignTicket = try await session()
-        guard case .live(let foreign) = subject.store.find(foreignTicket, now: EndpointsUnderTest.now, slides: false)
-        else { throw EndpointsUnderTest.NoSession() }
+        guard
+            case .active(let foreign) = subject.store.lookup(
+                foreignTicket, now: AccountControllerFixture.now, slides: false)
+        else { throw AccountControllerFixture.NoSession() }
         _ = ticket
-        #expect(revocations.revoke([EndedSession(id: foreign.id, opened: foreign)]) == .notRevokedSourceGone)
+        #expect(revocations.revoke([EndedSession(id: foreign.id, opened: foreign)]) == .notRevokedSourceRemoved)
         let both = [EndedSession(id: foreign.id, opened: foreign), EndedSession(id: own.id, opened: own)]
         #expect(revocations.revoke(both) == .revoking)
         await revocations.finish(within: .seconds(10))

@@ -8,12 +8,12 @@ struct SignInTests {
 
     @Test("signs in: the user as the upstream tells it, the times, a cookie for the browser's session")
     func success() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let response = await subject.signIn()
         #expect(response.status == 200)
         let session =
             #"{"createdAt":"2023-11-14T22:13:20Z","expiresAt":"2023-11-15T06:13:20Z","idleTimeoutSeconds":900}"#
-        #expect(response.json == #"{"user":\#(EndpointsUnderTest.userJSON),"session":\#(session)}"#)
+        #expect(response.json == #"{"user":\#(AccountControllerFixture.userJSON),"session":\#(session)}"#)
         let ticket = try #require(response.ticket)
         #expect(
             response.values(of: "Set-Cookie") == [
@@ -27,7 +27,7 @@ struct SignInTests {
 
     @Test("Rule 9: signing in with a planted cookie does not keep it")
     func plantedCookie() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         var generator = SystemRandomNumberGenerator()
         let planted = SessionTicket(using: &generator)
         let ticket = try #require(await subject.signIn(ticket: planted).ticket)
@@ -38,11 +38,11 @@ struct SignInTests {
 
     @Test("ends the oldest session of an account that has as many as it may, and nobody else's")
     func makesRoom() async throws {
-        let subject = EndpointsUnderTest(maxSessionsPerAccount: 3)
+        let subject = AccountControllerFixture(maxSessionsPerAccount: 3)
         let (strangers, _) = try await subject.session(of: AccountName(email: "mia@example.com"))
         var tickets: [SessionTicket] = []
         for minute in 0..<5 {
-            let now = EndpointsUnderTest.now + .seconds(60 * Int64(minute))
+            let now = AccountControllerFixture.now + .seconds(60 * Int64(minute))
             tickets.append(try #require(await subject.signIn(at: now).ticket))
         }
         for (index, ticket) in tickets.enumerated() {
@@ -53,9 +53,9 @@ struct SignInTests {
 
     @Test("Rule 9: signing in again makes a new session first, then ends the presented one and its tokens")
     func replaces() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let old = try await subject.ticket()
-        subject.client.answer(.success(EndpointsUnderTest.signedIn("2")))
+        subject.client.response(.success(AccountControllerFixture.signedIn("2")))
         let new = try #require(await subject.signIn(ticket: old).ticket)
         #expect(new != old)
         #expect(await subject.whoAmI(old).problem?.reason == .revoked)
@@ -69,7 +69,7 @@ struct SignInTests {
 
     @Test("succeeds when the replaced session's tokens cannot be made void, and says so to operators")
     func replacedRevokeFails() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let old = try await subject.ticket()
         let id = try subject.id(of: old)
         subject.client.failRevoke(.timedOut)
@@ -84,9 +84,9 @@ struct SignInTests {
             .misconfigured(.invalidClient),
         ])
     func failureKeepsSession(kind: TokenClientError.Kind) async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let old = try await subject.ticket()
-        subject.client.answer(.failure(TokenClientError(kind, in: .signIn)))
+        subject.client.response(.failure(TokenClientError(kind, in: .signIn)))
         let response = await subject.signIn(ticket: old)
         #expect(response.status >= 400)
         #expect(response.values(of: "Set-Cookie").isEmpty)
@@ -97,8 +97,8 @@ struct SignInTests {
 
     @Test("says that the password is wrong when the upstream does")
     func rejected() async throws {
-        let subject = EndpointsUnderTest()
-        subject.client.answer(.failure(TokenClientError(.rejected, in: .signIn)))
+        let subject = AccountControllerFixture()
+        subject.client.response(.failure(TokenClientError(.rejected, in: .signIn)))
         let problem = await subject.signIn().problem
         #expect(
             problem
@@ -115,8 +115,8 @@ struct SignInTests {
             (.invalidResponse, 502, .invalidResponse), (.busy, 502, .unreachable),
         ] as [(TokenClientError.Kind, Int, ProblemCode)])
     func upstreamFailures(kind: TokenClientError.Kind, status: Int, code: ProblemCode) async {
-        let subject = EndpointsUnderTest()
-        subject.client.answer(.failure(TokenClientError(kind, in: .user)))
+        let subject = AccountControllerFixture()
+        subject.client.response(.failure(TokenClientError(kind, in: .user)))
         #expect(await subject.signIn().problem == Problem(code, status: status))
         #expect(subject.observer.all == [.signIn(outcome: .upstreamError, accountHash: accountHash, duration: .zero)])
     }
@@ -125,8 +125,8 @@ struct SignInTests {
         "says that the configuration is wrong, to the client and to the operator, and never that the password is",
         arguments: IdentityMisconfiguration.allCases)
     func misconfigured(reason: IdentityMisconfiguration) async {
-        let subject = EndpointsUnderTest()
-        subject.client.answer(.failure(TokenClientError(.misconfigured(reason), in: .signIn)))
+        let subject = AccountControllerFixture()
+        subject.client.response(.failure(TokenClientError(.misconfigured(reason), in: .signIn)))
         #expect(await subject.signIn().problem == Problem(.identityMisconfigured, status: 502))
         #expect(
             subject.observer.all == [
@@ -137,7 +137,7 @@ struct SignInTests {
 
     @Test("Rule 31: refuses a body of nested brackets at once, and the next ones too")
     func nestedBody() async {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let body = String(repeating: "[", count: 512) + String(repeating: "]", count: 512)
         let time = await ContinuousClock().measure {
             for _ in 0..<40 { #expect(await subject.signIn(body).problem == Problem(.badRequest)) }
@@ -149,13 +149,13 @@ struct SignInTests {
 
     @Test("uses the plan's sentences")
     func messages() async {
-        let subject = EndpointsUnderTest(messages: [
+        let subject = AccountControllerFixture(messages: [
             .unauthorized: "Wrong.", .unreachable: "Away.", .invalidInput: "Check it.",
         ])
         #expect(await subject.signIn("{}").problem?.detail == "Check it.")
-        subject.client.answer(.failure(TokenClientError(.rejected, in: .signIn)))
+        subject.client.response(.failure(TokenClientError(.rejected, in: .signIn)))
         #expect(await subject.signIn().problem?.detail == "Wrong.")
-        subject.client.answer(.failure(TokenClientError(.timedOut, in: .signIn)))
+        subject.client.response(.failure(TokenClientError(.timedOut, in: .signIn)))
         #expect(await subject.signIn().problem?.detail == "Away.")
         #expect(await subject.whoAmI(nil).problem?.detail == ProblemCode.unauthorized.defaultDetail)
     }
@@ -167,7 +167,7 @@ struct SignInTests {
             (#"{"email":"jo@example.com","password":""}"#, 422, .invalidInput), ("", 422, .invalidInput),
         ] as [(String, Int, ProblemCode)])
     func invalid(body: String, status: Int, code: ProblemCode) async {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         #expect(await subject.signIn(body).problem == Problem(code, status: status))
         #expect(subject.journal.all.isEmpty)
         #expect(subject.observer.all == [.signIn(outcome: .invalid, accountHash: nil, duration: .zero)])
@@ -175,20 +175,20 @@ struct SignInTests {
 
     @Test("answers 415 to a body of another type")
     func otherType() async {
-        let subject = EndpointsUnderTest()
-        let request = OwnRequest(
-            endpoint: .signIn, contentType: "text/plain", body: Secret("x"), now: EndpointsUnderTest.now)
-        #expect(await subject.endpoints.answer(request).problem == Problem(.unsupportedMediaType))
+        let subject = AccountControllerFixture()
+        let request = AccountRequest(
+            endpoint: .signIn, contentType: "text/plain", body: Secret("x"), now: AccountControllerFixture.now)
+        #expect(await subject.endpoints.respond(request).problem == Problem(.unsupportedMediaType))
     }
 
     @Test(
         "makes the new tokens void when there is no room for the session, or no store",
         arguments: [(.full, .overloaded), (.unavailable, .storeUnavailable)] as [(SessionStoreError.Kind, ProblemCode)])
     func storeFails(kind: SessionStoreError.Kind, code: ProblemCode) async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let old = try await subject.ticket()
         subject.store.fail(.create, kind)
-        subject.client.answer(.success(EndpointsUnderTest.signedIn("2")))
+        subject.client.response(.success(AccountControllerFixture.signedIn("2")))
         let response = await subject.signIn(ticket: old)
         #expect(response.problem == Problem(code, status: 503, retryAfter: 5))
         #expect(response.values(of: "Set-Cookie").isEmpty)
@@ -199,7 +199,7 @@ struct SignInTests {
 
     @Test("Rule 9: does not sign in when the presented session cannot be ended")
     func presentedCannotEnd() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let old = try await subject.ticket()
         subject.store.fail(.end, .unavailable)
         let response = await subject.signIn(ticket: old)
@@ -209,7 +209,8 @@ struct SignInTests {
 
     @Test("leaves Secure out where the plan does")
     func insecureCookie() async throws {
-        let subject = EndpointsUnderTest(cookie: CookiePlan(name: "sid", isSecure: false, sameSite: .lax))
+        let subject = AccountControllerFixture(
+            cookie: CookieConfiguration(name: "sid", isSecure: false, sameSite: .lax))
         let response = await subject.signIn()
         let ticket = try #require(response.ticket)
         #expect(response.values(of: "Set-Cookie") == ["sid=\(ticket.cookieValue); Path=/; HttpOnly; SameSite=Lax"])

@@ -8,7 +8,7 @@ struct SignOutTests {
 
     @Test("ends the session first, then makes its tokens void, and clears the cookie")
     func signsOut() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         let id = try subject.id(of: ticket)
         let response = await subject.signOut(ticket)
@@ -24,7 +24,7 @@ struct SignOutTests {
 
     @Test("succeeds when the upstream cannot be told, and says so to operators")
     func revokeFails() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         let id = try subject.id(of: ticket)
         subject.client.failRevoke(.unreachable)
@@ -35,7 +35,7 @@ struct SignOutTests {
 
     @Test("is the same a second time and without a session, and tells nobody of it")
     func idempotent() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         let first = await subject.signOut(ticket)
         let told = subject.observer.all.count
@@ -46,7 +46,7 @@ struct SignOutTests {
 
     @Test("is 503 when the store is not there, and the cookie stays for another try")
     func storeDown() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         subject.store.fail(.end, .unavailable)
         let response = await subject.signOut(ticket)

@@ -29,7 +29,7 @@ struct TokenRevocationsTests {
             for one in waiting { one.resume() }
         }
 
-        func revoke(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) {
+        func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) {
             await withCheckedContinuation { continuation in
                 let isOpen = state.withLock { state in
                     state.running += 1
@@ -47,18 +47,18 @@ struct TokenRevocationsTests {
 
         func signIn(
             _ credentials: Credentials, traceparent: String?, now: Timestamp
-        ) async throws(TokenClientError) -> SignedIn {
+        ) async throws(TokenClientError) -> SignInResult {
             throw TokenClientError(.unreachable, in: .signIn)
         }
 
-        func renew(
-            _ tokens: SessionTokens, traceparent: String?, now: Timestamp
-        ) async throws(TokenClientError) -> SessionTokens {
-            throw TokenClientError(.unreachable, in: .renew)
+        func refresh(
+            _ tokens: TokenSet, traceparent: String?, now: Timestamp
+        ) async throws(TokenClientError) -> TokenSet {
+            throw TokenClientError(.unreachable, in: .refresh)
         }
 
         func user(
-            _ tokens: SessionTokens, replacing previous: SessionTokens?, traceparent: String?
+            _ tokens: TokenSet, replacing previous: TokenSet?, traceparent: String?
         ) async throws(TokenClientError) -> [UInt8]? { nil }
     }
 
@@ -66,11 +66,11 @@ struct TokenRevocationsTests {
     private let observer = RecordingObserver()
 
     private func ended(_ number: UInt64) -> EndedSession {
-        let signedIn = EndpointsUnderTest.signedIn("\(number)")
+        let signedIn = AccountControllerFixture.signedIn("\(number)")
         let session = Session(
             key: SessionKey(number, 0, 0, 0), user: signedIn.user, tokens: signedIn.tokens,
-            createdAt: EndpointsUnderTest.now, expiresAt: EndpointsUnderTest.now + .seconds(60),
-            lastUsedAt: EndpointsUnderTest.now)
+            createdAt: AccountControllerFixture.now, expiresAt: AccountControllerFixture.now + .seconds(60),
+            lastUsedAt: AccountControllerFixture.now)
         return EndedSession(id: session.id, opened: session)
     }
 

@@ -6,9 +6,9 @@ import Testing
 struct WhoAmITests {
     @Test("tells the user and the times, as signing in did")
     func tells() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let signedIn = await subject.signIn()
-        let response = await subject.whoAmI(signedIn.ticket, at: EndpointsUnderTest.now + .seconds(60))
+        let response = await subject.whoAmI(signedIn.ticket, at: AccountControllerFixture.now + .seconds(60))
         #expect(response.status == 200)
         #expect(response.json == signedIn.json)
         #expect(response.fields.isEmpty)
@@ -16,23 +16,23 @@ struct WhoAmITests {
 
     @Test("never slides the idle timeout")
     func doesNotSlide() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
-        let later = EndpointsUnderTest.now + .seconds(600)
+        let later = AccountControllerFixture.now + .seconds(600)
         #expect(await subject.whoAmI(ticket, at: later).status == 200)
-        guard case .live(let session) = subject.store.find(ticket, now: later, slides: false) else {
+        guard case .active(let session) = subject.store.lookup(ticket, now: later, slides: false) else {
             Issue.record("the session is gone")
             return
         }
-        #expect(session.lastUsedAt == EndpointsUnderTest.now)
+        #expect(session.lastUsedAt == AccountControllerFixture.now)
     }
 
     @Test("is 401 with the reason, and leaves the cookie alone")
     func unauthorized() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         #expect(await subject.whoAmI(nil).problem == Problem(.unauthorized, reason: .noSession))
-        let late = await subject.whoAmI(ticket, at: EndpointsUnderTest.now + .seconds(9 * 3_600))
+        let late = await subject.whoAmI(ticket, at: AccountControllerFixture.now + .seconds(9 * 3_600))
         #expect(late.problem == Problem(.unauthorized, reason: .expiredAbsolute))
         _ = await subject.signOut(ticket)
         let out = await subject.whoAmI(ticket)
@@ -42,7 +42,7 @@ struct WhoAmITests {
 
     @Test("asks the store where the local table cannot tell")
     func remote() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         subject.store.becomeRemote()
         #expect(await subject.whoAmI(ticket).status == 200)
@@ -52,7 +52,7 @@ struct WhoAmITests {
 
     @Test("is 503 and never 401 when the store is not there")
     func storeDown() async throws {
-        let subject = EndpointsUnderTest()
+        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         subject.store.becomeRemote()
         subject.store.fail(.load, .unavailable)

@@ -25,7 +25,7 @@ struct JSONValueTests {
             #"{"a":"\x"}"#, "{\"a\":\"b\u{0}\"}", "{\"a\":\"line\nbreak\"}", "<html></html>", #"{"a":[1,{"b":tru}]}"#,
             String(repeating: "[", count: 65_536), String(repeating: #"{"a":"#, count: 10_000),
         ])
-    func refuses(text: String) {
+    func rejects(text: String) {
         #expect(read(text) == nil)
     }
 

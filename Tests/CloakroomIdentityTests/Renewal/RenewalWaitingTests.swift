@@ -3,56 +3,56 @@ import CloakroomIdentity
 import Testing
 
 @Suite("Waiting for a renewal", .timeLimit(.minutes(1)))
-struct RenewalWaitingTests {
+struct TokenRefreshWaitingTests {
     @Test("200 requests that want the same tokens renewed cause one renewal, and all get its tokens")
     func singleFlight() async throws {
-        let test = RenewerUnderTest()
+        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         test.client.hold()
         let authorizations = await withTaskGroup(of: Secret?.self) { group in
             for index in 0..<200 {
-                let cause = index.isMultiple(of: 2) ? RenewalCause.expiry : .refusal
-                group.addTask { await test.renew(session, ticket, cause: cause).session?.authorization }
+                let cause = index.isMultiple(of: 2) ? RefreshTrigger.expired : .rejected
+                group.addTask { await test.refresh(session, ticket, cause: cause).session?.authorization }
             }
-            await until { test.renewer.waiterCount == 200 }
+            await until { test.refresher.waiterCount == 200 }
             test.client.letGo()
             return await group.reduce(into: []) { $0.append($1) }
         }
         #expect(authorizations == Array(repeating: Secret("Bearer canary-renewed-1"), count: 200))
-        #expect(test.client.renewed == [Secret("canary-refresh-1")])
-        #expect(test.renewer.waiterCount == 0)
+        #expect(test.client.refreshed == [Secret("canary-refresh-1")])
+        #expect(test.refresher.waiterCount == 0)
         await test.settle()
         #expect(test.results == [.success])
     }
 
     @Test("all who wait hear of a definite rejection")
     func rejected() async throws {
-        let test = RenewerUnderTest()
+        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         test.client.hold()
         test.client.fail(.rejected)
         let reasons = await withTaskGroup(of: UnauthorizedReason?.self) { group in
-            for _ in 0..<20 { group.addTask { await test.renew(session, ticket).endReason } }
-            await until { test.renewer.waiterCount == 20 }
+            for _ in 0..<20 { group.addTask { await test.refresh(session, ticket).endReason } }
+            await until { test.refresher.waiterCount == 20 }
             test.client.letGo()
             return await group.reduce(into: []) { $0.append($1) }
         }
         #expect(reasons == Array(repeating: .refreshRejected, count: 20))
-        #expect(test.client.renewed.count == 1)
+        #expect(test.client.refreshed.count == 1)
     }
 
     @Test("a request that is given up leaves the renewal alone, even if it began it")
     func cancellation() async throws {
-        let test = RenewerUnderTest()
+        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         test.client.hold()
-        let first = Task { await test.renew(session, ticket) }
-        await until { test.client.renewed.count == 1 }
-        let second = Task { await test.renew(session, ticket) }
-        await until { test.renewer.waiterCount == 2 }
+        let first = Task { await test.refresh(session, ticket) }
+        await until { test.client.refreshed.count == 1 }
+        let second = Task { await test.refresh(session, ticket) }
+        await until { test.refresher.waiterCount == 2 }
         first.cancel()
         #expect(await first.value.unavailable == [503, 1])
-        #expect(test.renewer.waiterCount == 1)
+        #expect(test.refresher.waiterCount == 1)
         test.client.letGo()
         #expect(await second.value.session?.authorization == Secret("Bearer canary-renewed-1"))
         await test.settle()
@@ -61,11 +61,11 @@ struct RenewalWaitingTests {
 
     @Test("tokens that nobody waits for any more are kept all the same")
     func everybodyGone() async throws {
-        let test = RenewerUnderTest()
+        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         test.client.hold()
-        let only = Task { await test.renew(session, ticket) }
-        await until { test.client.renewed.count == 1 }
+        let only = Task { await test.refresh(session, ticket) }
+        await until { test.client.refreshed.count == 1 }
         only.cancel()
         _ = await only.value
         test.client.letGo()
@@ -75,106 +75,106 @@ struct RenewalWaitingTests {
 
     @Test("a request that was given up before it asked begins nothing")
     func cancelledBefore() async throws {
-        let test = RenewerUnderTest()
+        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         test.client.hold()
         let never = Task {
             await until { Task.isCancelled }
-            return await test.renew(session, ticket)
+            return await test.refresh(session, ticket)
         }
         never.cancel()
         #expect(await never.value.unavailable == [503, 1])
-        #expect(test.renewer.flightCount == 0)
+        #expect(test.refresher.inFlightCount == 0)
     }
 
     @Test("has a bound for each session, and one for the process")
     func bounds() async throws {
-        let test = RenewerUnderTest(bounds: RenewalBounds(waiters: 5, waitersPerSession: 3))
+        let test = RefresherFixture(bounds: RefreshLimits(waiters: 5, waitersPerSession: 3))
         let (ticket, session) = try await test.session("1")
         let (otherTicket, other) = try await test.session("2")
         test.client.hold()
         await withTaskGroup(of: Bool.self) { group in
-            for _ in 0..<3 { group.addTask { await test.renew(session, ticket).session != nil } }
-            await until { test.renewer.waiterCount == 3 }
-            #expect(await test.renew(session, ticket).unavailable == [503, 1])
-            for _ in 0..<2 { group.addTask { await test.renew(other, otherTicket).session != nil } }
-            await until { test.renewer.waiterCount == 5 }
-            #expect(await test.renew(other, otherTicket).unavailable == [503, 1])
+            for _ in 0..<3 { group.addTask { await test.refresh(session, ticket).session != nil } }
+            await until { test.refresher.waiterCount == 3 }
+            #expect(await test.refresh(session, ticket).unavailable == [503, 1])
+            for _ in 0..<2 { group.addTask { await test.refresh(other, otherTicket).session != nil } }
+            await until { test.refresher.waiterCount == 5 }
+            #expect(await test.refresh(other, otherTicket).unavailable == [503, 1])
             test.client.letGo()
             for await isLive in group { #expect(isLive) }
         }
-        #expect(test.renewer.waiterCount == 0)
+        #expect(test.refresher.waiterCount == 0)
     }
 
     @Test("has a bound on renewals at a time")
     func flights() async throws {
-        let test = RenewerUnderTest(bounds: RenewalBounds(flights: 1))
+        let test = RefresherFixture(bounds: RefreshLimits(flights: 1))
         let (ticket, session) = try await test.session("1")
         let (otherTicket, other) = try await test.session("2")
         test.client.hold()
-        test.renewer.renewSoon(session, ticket: ticket)
-        test.renewer.renewSoon(other, ticket: otherTicket)
-        #expect(test.renewer.flightCount == 1)
-        #expect(await test.renew(other, otherTicket).unavailable == [503, 1])
+        test.refresher.refreshInBackground(session, ticket: ticket)
+        test.refresher.refreshInBackground(other, ticket: otherTicket)
+        #expect(test.refresher.inFlightCount == 1)
+        #expect(await test.refresh(other, otherTicket).unavailable == [503, 1])
         test.client.letGo()
         await test.settle()
-        #expect(await test.renew(other, otherTicket).session != nil)
+        #expect(await test.refresh(other, otherTicket).session != nil)
     }
 
     @Test("takes no longer than the limit; the renewal goes on and its tokens are kept")
     func timeLimit() async throws {
-        let test = RenewerUnderTest()
+        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         test.client.hold()
-        let waiting = Task { await test.renew(session, ticket) }
-        await until { test.client.renewed.count == 1 && test.time.sleeperCount == 1 }
-        test.time.advance(by: RenewerUnderTest.limits.waiting)
+        let waiting = Task { await test.refresh(session, ticket) }
+        await until { test.client.refreshed.count == 1 && test.time.sleeperCount == 1 }
+        test.time.advance(by: RefresherFixture.limits.leaseWait)
         #expect(await waiting.value.unavailable == [503, 1])
-        #expect(test.renewer.flightCount == 1)
+        #expect(test.refresher.inFlightCount == 1)
         test.client.letGo()
         await test.settle()
-        #expect(test.client.renewed.count == 1)
+        #expect(test.client.refreshed.count == 1)
         #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
     }
 
     @Test("does not last for the user's data: the tokens are enough to go on with")
     func beforeTheUser() async throws {
-        let test = RenewerUnderTest()
+        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         let hold = RotatingClient()
         hold.hold()
-        test.client.onUser { _ = try? await hold.renew(session.tokens, traceparent: nil, now: session.createdAt) }
-        let first = try #require(await test.renew(session, ticket).session)
-        await until { hold.renewed.count == 1 }
+        test.client.onUser { _ = try? await hold.refresh(session.tokens, traceparent: nil, now: session.createdAt) }
+        let first = try #require(await test.refresh(session, ticket).session)
+        await until { hold.refreshed.count == 1 }
         // The flight has duties left. Who comes with the old tokens gets the new ones, and nothing is begun twice.
         test.store.becomeRemote()
-        #expect(await test.renew(session, ticket).session === first)
-        test.renewer.renewSoon(session, ticket: ticket)
-        #expect(test.renewer.flightCount == 1 && test.client.renewed.count == 1)
+        #expect(await test.refresh(session, ticket).session === first)
+        test.refresher.refreshInBackground(session, ticket: ticket)
+        #expect(test.refresher.inFlightCount == 1 && test.client.refreshed.count == 1)
         hold.letGo()
         await test.settle()
     }
 
     @Test("a request with newer tokens than those that a renewal is about gets one of its own")
     func aboutOlderTokens() async throws {
-        let test = RenewerUnderTest()
+        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
-        let newer = try #require(await test.renew(session, ticket).session)
+        let newer = try #require(await test.refresh(session, ticket).session)
         await test.settle()
         test.store.becomeRemote()
         // A flight that finds out that somebody else has renewed, held up before that by the lease.
-        guard case .held(let lease) = try await test.store.lease(session.key, for: .seconds(9), now: test.time.now)
+        guard case .acquired(let lease) = try await test.store.lease(session.key, for: .seconds(9), now: test.time.now)
         else {
             Issue.record("there is no lease")
             return
         }
-        test.renewer.renewSoon(session, ticket: ticket)
+        test.refresher.refreshInBackground(session, ticket: ticket)
         await until { test.time.sleeperCount == 2 }
-        let refused = Task { await test.renew(newer, ticket, cause: .refusal) }
-        await until { test.renewer.waiterCount == 1 }
+        let rejected = Task { await test.refresh(newer, ticket, cause: .rejected) }
+        await until { test.refresher.waiterCount == 1 }
         await test.store.release(lease, of: session.key)
         test.time.advance(by: .milliseconds(50))
-        #expect(await refused.value.session?.authorization == Secret("Bearer canary-renewed-2"))
+        #expect(await rejected.value.session?.authorization == Secret("Bearer canary-renewed-2"))
         await test.settle()
         #expect(test.results == [.success, .coalesced, .success])
     }

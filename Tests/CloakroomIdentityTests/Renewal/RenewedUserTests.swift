@@ -3,14 +3,14 @@ import CloakroomIdentity
 import Testing
 
 @Suite("The user's data after a renewal", .timeLimit(.minutes(1)))
-struct RenewedUserTests {
-    private let test = RenewerUnderTest()
+struct RefreshedUserTests {
+    private let test = RefresherFixture()
 
     @Test("Rule 25: a changed user shows after a refresh")
     func changed() async throws {
         let (ticket, session) = try await test.session()
-        test.client.answerUser(.success(Array(#"{"name":"Changed"}"#.utf8)))
-        _ = await test.renew(session, ticket)
+        test.client.respondWithUser(.success(Array(#"{"name":"Changed"}"#.utf8)))
+        _ = await test.refresh(session, ticket)
         await test.settle()
         let kept = try #require(test.kept(ticket))
         #expect(kept.user.json == Array(#"{"name":"Changed"}"#.utf8))
@@ -22,11 +22,11 @@ struct RenewedUserTests {
     @Test("is not written again where it is the same, and where the upstream has no call for it")
     func unchanged() async throws {
         let (ticket, session) = try await test.session()
-        for answer in [session.user.json, nil] {
-            test.client.answerUser(.success(answer))
+        for response in [session.user.json, nil] {
+            test.client.respondWithUser(.success(response))
             let before = try #require(test.kept(ticket))
             test.time.advance(by: .seconds(400))
-            _ = await test.renew(before, ticket)
+            _ = await test.refresh(before, ticket)
             await test.settle()
             #expect(test.kept(ticket)?.version == before.version + 1)
         }
@@ -35,16 +35,16 @@ struct RenewedUserTests {
     @Test("stays as it was when it cannot be fetched or kept, and nobody notices")
     func failure() async throws {
         let (ticket, session) = try await test.session()
-        test.client.answerUser(.failure(TokenClientError(.unreachable, in: .user)))
-        #expect(await test.renew(session, ticket).session != nil)
+        test.client.respondWithUser(.failure(TokenClientError(.unreachable, in: .user)))
+        #expect(await test.refresh(session, ticket).session != nil)
         await test.settle()
         let first = try #require(test.kept(ticket))
         #expect(first.user == session.user)
 
-        test.client.answerUser(.success(Array("{}".utf8)))
+        test.client.respondWithUser(.success(Array("{}".utf8)))
         test.client.onUser { test.store.fail(.save, .unavailable) }
         test.time.advance(by: .seconds(400))
-        #expect(await test.renew(first, ticket).session != nil)
+        #expect(await test.refresh(first, ticket).session != nil)
         await test.settle()
         #expect(test.kept(ticket)?.user == session.user)
         #expect(test.results == [.success, .success])
@@ -53,26 +53,26 @@ struct RenewedUserTests {
     @Test("Rule 39: is fetched with the tokens before in mind")
     func previousTokens() async throws {
         let (ticket, session) = try await test.session()
-        _ = await test.renew(session, ticket)
+        _ = await test.refresh(session, ticket)
         await test.settle()
         #expect(test.client.replaced == [session.tokens.refreshToken])
     }
 
     @Test("Rule 39: is emptied where the new tokens are in the data that is kept, and there is no other")
     func keptData() async throws {
-        for answer in [.success(nil), .failure(TokenClientError(.invalidResponse, in: .user))]
+        for response in [.success(nil), .failure(TokenClientError(.invalidResponse, in: .user))]
             as [Result<[UInt8]?, TokenClientError>]
         {
-            let test = RenewerUnderTest()
-            let tokens = SessionTokens(
+            let test = RefresherFixture()
+            let tokens = TokenSet(
                 authorization: Secret("Bearer canary-before"), refreshToken: Secret("canary-refresh"),
-                accessExpiresAt: test.time.now, obtainedAt: test.time.now - .seconds(300))
+                accessTokenExpiresAt: test.time.now, obtainedAt: test.time.now - .seconds(300))
             let user = UserProfile(
                 json: Array(#"{"next":["canary\u002drenewed-1"]}"#.utf8), account: AccountName(email: "jo@example.com"))
             let (ticket, session) = try await test.store.create(
                 NewSession(user: user, tokens: tokens), now: test.time.now)
-            test.client.answerUser(answer)
-            _ = await test.renew(session, ticket)
+            test.client.respondWithUser(response)
+            _ = await test.refresh(session, ticket)
             await test.settle()
             #expect(test.kept(ticket)?.user.json == Array("{}".utf8))
         }
@@ -82,12 +82,12 @@ struct RenewedUserTests {
     func underTheLease() async throws {
         let (ticket, session) = try await test.session()
         let (store, time, key) = (test.store, test.time, session.key)
-        let attempts = Journal()
+        let attempts = CallRecorder()
         test.client.onUser {
             let attempt = try? await store.lease(key, for: .seconds(1), now: time.now)
-            attempts.note(attempt == .taken ? "taken" : "free")
+            attempts.note(attempt == .heldByOther ? "taken" : "free")
         }
-        _ = await test.renew(session, ticket)
+        _ = await test.refresh(session, ticket)
         await test.settle()
         #expect(attempts.all == ["taken"])
     }

@@ -4,23 +4,23 @@ import Synchronization
 import Testing
 
 @Suite("A renewer that is to end", .timeLimit(.minutes(1)))
-struct RenewerShutdownTests {
-    private let test = RenewerUnderTest()
+struct RefresherShutdownTests {
+    private let test = RefresherFixture()
 
     @Test("waits for a call that is under way, and for its tokens to be kept")
     func waits() async throws {
         let (ticket, session) = try await test.session()
         test.client.hold()
-        test.renewer.renewSoon(session, ticket: ticket)
-        await until { test.client.renewed.count == 1 }
-        let run = Task { await test.renewer.run() }
+        test.refresher.refreshInBackground(session, ticket: ticket)
+        await until { test.client.refreshed.count == 1 }
+        let run = Task { await test.refresher.run() }
         run.cancel()
         // The bound of the shutdown, and that of those who wait.
         await until { test.time.sleeperCount == 2 }
-        #expect(test.renewer.flightCount == 1)
+        #expect(test.refresher.inFlightCount == 1)
         test.client.letGo()
         await run.value
-        #expect(test.renewer.flightCount == 0)
+        #expect(test.refresher.inFlightCount == 0)
         #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
         // What is not needed to go on is left out.
         #expect(test.client.userCalls == 0)
@@ -30,13 +30,13 @@ struct RenewerShutdownTests {
     func givesUp() async throws {
         let (ticket, session) = try await test.session()
         test.client.hold()
-        test.renewer.renewSoon(session, ticket: ticket)
-        await until { test.client.renewed.count == 1 }
-        let shutdown = Task { await test.renewer.shutdown(within: .seconds(3)) }
+        test.refresher.refreshInBackground(session, ticket: ticket)
+        await until { test.client.refreshed.count == 1 }
+        let shutdown = Task { await test.refresher.shutdown(within: .seconds(3)) }
         await until { test.time.sleeperCount == 2 }
         test.time.advance(by: .seconds(3))
         await shutdown.value
-        #expect(test.renewer.flightCount == 1)
+        #expect(test.refresher.inFlightCount == 1)
         test.client.letGo()
         await test.settle()
     }
@@ -44,11 +44,11 @@ struct RenewerShutdownTests {
     @Test("begins nothing any more, and has nothing to wait for")
     func beginsNothing() async throws {
         let (ticket, session) = try await test.session()
-        await test.renewer.shutdown()
-        test.renewer.renewSoon(session, ticket: ticket)
-        #expect(test.renewer.flightCount == 0)
-        #expect(await test.renew(session, ticket).unavailable == [503, 1])
-        #expect(test.client.renewed.isEmpty)
+        await test.refresher.shutdown()
+        test.refresher.refreshInBackground(session, ticket: ticket)
+        #expect(test.refresher.inFlightCount == 0)
+        #expect(await test.refresh(session, ticket).unavailable == [503, 1])
+        #expect(test.client.refreshed.isEmpty)
         #expect(test.time.sleeperCount == 0)
     }
 
@@ -56,15 +56,15 @@ struct RenewerShutdownTests {
     func spendsNothing() async throws {
         let (ticket, session) = try await test.session()
         _ = try await test.store.lease(session.key, for: .seconds(9), now: test.time.now)
-        let waiting = Task { await test.renew(session, ticket) }
+        let waiting = Task { await test.refresh(session, ticket) }
         // It pauses before it looks again.
         await until { test.time.sleeperCount == 2 }
-        let shutdown = Task { await test.renewer.shutdown() }
+        let shutdown = Task { await test.refresher.shutdown() }
         await until { test.time.sleeperCount == 3 }
         test.time.advance(by: .milliseconds(50))
         await shutdown.value
         #expect(await waiting.value.unavailable == [503, 1])
-        #expect(test.client.renewed.isEmpty)
+        #expect(test.client.refreshed.isEmpty)
         #expect(test.kept(ticket)?.authorization == session.authorization)
     }
 
@@ -73,16 +73,16 @@ struct RenewerShutdownTests {
         let (ticket, session) = try await test.session()
         let (otherTicket, other) = try await test.session("2")
         test.client.hold()
-        test.renewer.renewSoon(session, ticket: ticket)
-        await until { test.client.renewed.count == 1 }
-        var texts = [text(test.renewer)]
+        test.refresher.refreshInBackground(session, ticket: ticket)
+        await until { test.client.refreshed.count == 1 }
+        var texts = [text(test.refresher)]
         test.client.fail(.unreachable)
         test.client.letGo()
         await test.settle()
-        texts.append(text(await test.renew(session, ticket)))
-        texts.append(text(await test.renew(other, otherTicket)))
+        texts.append(text(await test.refresh(session, ticket)))
+        texts.append(text(await test.refresh(other, otherTicket)))
         await test.settle()
-        texts += [text(test.renewer), text(test.observer.all)]
+        texts += [text(test.refresher), text(test.observer.all)]
         for text in texts {
             #expect(!text.contains("canary") && !text.contains(ticket.cookieValue))
             // The bytes of "canary", one below the other.

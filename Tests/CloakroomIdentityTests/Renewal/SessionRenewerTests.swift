@@ -3,36 +3,36 @@ import CloakroomIdentity
 import Testing
 
 @Suite("Renewing a session's tokens", .timeLimit(.minutes(1)))
-struct SessionRenewerTests {
-    private let test = RenewerUnderTest()
+struct TokenRefresherTests {
+    private let test = RefresherFixture()
 
     @Test("spends the refresh token, keeps what it brings, and gives the session with it")
-    func renews() async throws {
+    func refreshes() async throws {
         let (ticket, session) = try await test.session()
-        let renewed = try #require(await test.renew(session, ticket).session)
+        let refreshed = try #require(await test.refresh(session, ticket).session)
         await test.settle()
-        #expect(renewed.authorization == Secret("Bearer canary-renewed-1"))
-        #expect(renewed.tokens.refreshToken == Secret("canary-successor-1"))
-        #expect(renewed.version == session.version + 1)
-        #expect(test.kept(ticket)?.authorization == renewed.authorization)
-        #expect(test.client.renewed == [Secret("canary-refresh-1")])
+        #expect(refreshed.authorization == Secret("Bearer canary-renewed-1"))
+        #expect(refreshed.tokens.refreshToken == Secret("canary-successor-1"))
+        #expect(refreshed.version == session.version + 1)
+        #expect(test.kept(ticket)?.authorization == refreshed.authorization)
+        #expect(test.client.refreshed == [Secret("canary-refresh-1")])
         #expect(test.client.traceparents == ["00-a-b-01", "00-a-b-01"])
         #expect(test.results == [.success])
         // The lease is given back: nobody has to wait for its end.
         let lease = try await test.store.lease(session.key, for: .seconds(1), now: test.time.now)
-        #expect(lease == .held(RenewalLease(fence: 2)))
+        #expect(lease == .acquired(RefreshLease(fence: 2)))
     }
 
     @Test("goes on while requests do, and only once at a time")
-    func renewSoon() async throws {
+    func refreshSoon() async throws {
         let (ticket, session) = try await test.session()
         test.client.hold()
-        for _ in 0..<100 { test.renewer.renewSoon(session, ticket: ticket) }
-        #expect(test.renewer.flightCount == 1)
-        await until { test.client.renewed.count == 1 }
+        for _ in 0..<100 { test.refresher.refreshInBackground(session, ticket: ticket) }
+        #expect(test.refresher.inFlightCount == 1)
+        await until { test.client.refreshed.count == 1 }
         test.client.letGo()
         await test.settle()
-        #expect(test.client.renewed.count == 1)
+        #expect(test.client.refreshed.count == 1)
         #expect(test.client.traceparents == [nil, nil])
         #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
     }
@@ -40,13 +40,13 @@ struct SessionRenewerTests {
     @Test("is not done again for who still has the tokens from before", arguments: [false, true])
     func stale(isRemote: Bool) async throws {
         let (ticket, session) = try await test.session()
-        _ = await test.renew(session, ticket)
+        _ = await test.refresh(session, ticket)
         await test.settle()
         if isRemote { test.store.becomeRemote() }
-        let again = await test.renew(session, ticket, cause: .refusal).session
+        let again = await test.refresh(session, ticket, cause: .rejected).session
         await test.settle()
         #expect(again?.authorization == Secret("Bearer canary-renewed-1"))
-        #expect(test.client.renewed.count == 1)
+        #expect(test.client.refreshed.count == 1)
         #expect(test.results == (isRemote ? [.success, .coalesced] : [.success]))
     }
 
@@ -55,13 +55,13 @@ struct SessionRenewerTests {
         let (ticket, session) = try await test.session("1")
         let (otherTicket, other) = try await test.session("2")
         test.client.fail(.rejected)
-        #expect(await test.renew(session, ticket).endReason == .refreshRejected)
-        #expect(await test.renew(other, otherTicket).session != nil)
+        #expect(await test.refresh(session, ticket).endReason == .refreshRejected)
+        #expect(await test.refresh(other, otherTicket).session != nil)
         await test.settle()
         #expect(test.kept(ticket) == nil && test.kept(otherTicket) != nil)
         #expect(test.results == [.rejected, .success])
-        #expect(await test.renew(session, ticket).endReason == .refreshRejected)
-        #expect(test.client.renewed.count == 2)
+        #expect(await test.refresh(session, ticket).endReason == .refreshRejected)
+        #expect(test.client.refreshed.count == 2)
     }
 
     @Test(
@@ -71,18 +71,18 @@ struct SessionRenewerTests {
     func transient(kind: TokenClientError.Kind, status: Int) async throws {
         let (ticket, session) = try await test.session()
         test.client.fail(kind)
-        #expect(await test.renew(session, ticket).unavailable == [status, 1])
+        #expect(await test.refresh(session, ticket).unavailable == [status, 1])
         await test.settle()
         #expect(test.kept(ticket)?.authorization == session.authorization)
         #expect(test.results == [.transient])
         // While it rests nothing is asked of the upstream.
-        test.renewer.renewSoon(session, ticket: ticket)
-        #expect(test.renewer.flightCount == 0)
-        #expect(await test.renew(session, ticket).unavailable == [status, 1])
-        #expect(test.client.renewed.count == 1)
+        test.refresher.refreshInBackground(session, ticket: ticket)
+        #expect(test.refresher.inFlightCount == 0)
+        #expect(await test.refresh(session, ticket).unavailable == [status, 1])
+        #expect(test.client.refreshed.count == 1)
         test.time.advance(by: .seconds(1))
-        #expect(await test.renew(session, ticket).session != nil)
-        #expect(test.client.renewed.count == 2)
+        #expect(await test.refresh(session, ticket).session != nil)
+        #expect(test.client.refreshed.count == 2)
     }
 
     @Test(
@@ -92,17 +92,17 @@ struct SessionRenewerTests {
         let (ticket, session) = try await test.session()
         for seconds in [1, 2, 4] {
             test.client.fail(.misconfigured(reason))
-            #expect(await test.renew(session, ticket).unavailable == [502, seconds])
+            #expect(await test.refresh(session, ticket).unavailable == [502, seconds])
             await test.settle()
             // Until then nothing is asked of the upstream.
-            #expect(await test.renew(session, ticket).unavailable == [502, seconds])
+            #expect(await test.refresh(session, ticket).unavailable == [502, seconds])
             test.time.advance(by: .seconds(seconds))
         }
-        #expect(test.client.renewed.count == 3)
+        #expect(test.client.refreshed.count == 3)
         #expect(test.kept(ticket)?.authorization == session.authorization)
         #expect(test.results == [.misconfigured, .misconfigured, .misconfigured])
-        #expect(test.observer.all.count { $0 == .identityMisconfigured(reason, in: .renew) } == 3)
-        #expect(await test.renew(session, ticket).session != nil)
+        #expect(test.observer.all.count { $0 == .identityMisconfigured(reason, in: .refresh) } == 3)
+        #expect(await test.refresh(session, ticket).session != nil)
     }
 
     @Test("rests longer after each failure in a row, and tells for how long")
@@ -110,16 +110,16 @@ struct SessionRenewerTests {
         let (ticket, session) = try await test.session()
         for seconds in [1, 2, 4, 8, 16, 30, 30] {
             test.client.fail(.unreachable)
-            #expect(await test.renew(session, ticket).unavailable == [502, seconds])
+            #expect(await test.refresh(session, ticket).unavailable == [502, seconds])
             await test.settle()
             test.time.advance(by: .seconds(seconds))
         }
-        #expect(await test.renew(session, ticket).session != nil)
+        #expect(await test.refresh(session, ticket).session != nil)
         await test.settle()
-        let renewed = try #require(test.kept(ticket))
+        let refreshed = try #require(test.kept(ticket))
         test.time.advance(by: .seconds(400))
         test.client.fail(.unreachable)
-        #expect(await test.renew(renewed, ticket).unavailable == [502, 1])
+        #expect(await test.refresh(refreshed, ticket).unavailable == [502, 1])
     }
 
     @Test("rests for one session and not for another")
@@ -127,35 +127,35 @@ struct SessionRenewerTests {
         let (ticket, session) = try await test.session("1")
         let (otherTicket, other) = try await test.session("2")
         test.client.fail(.unreachable)
-        #expect(await test.renew(session, ticket).unavailable != nil)
-        #expect(await test.renew(other, otherTicket).session != nil)
+        #expect(await test.refresh(session, ticket).unavailable != nil)
+        #expect(await test.refresh(other, otherTicket).session != nil)
     }
 
     @Test("goes on with an access token that is good for a while yet, where there is no other")
     func stillGood() async throws {
         let (ticket, session) = try await test.session(life: .seconds(1))
         test.client.fail(.unreachable)
-        let outcome = await test.renew(session, ticket).session
+        let outcome = await test.refresh(session, ticket).session
         #expect(outcome?.authorization == session.authorization)
         await test.settle()
         // Whoever was refused does not go on with it.
-        #expect(await test.renew(session, ticket, cause: .refusal).unavailable == [502, 1])
+        #expect(await test.refresh(session, ticket, cause: .rejected).unavailable == [502, 1])
         test.time.advance(by: .seconds(1))
         test.client.fail(.unreachable)
-        #expect(await test.renew(session, ticket).unavailable == [502, 2])
+        #expect(await test.refresh(session, ticket).unavailable == [502, 2])
     }
 
     @Test("ends no session when the store is not there")
     func storeUnavailable() async throws {
         let (ticket, session) = try await test.session()
         test.store.fail(.lease, .unavailable)
-        #expect(await test.renew(session, ticket).storeRetryAfter == 1)
+        #expect(await test.refresh(session, ticket).storeRetryAfter == 1)
         await test.settle()
         test.store.recover(.lease)
-        #expect(await test.renew(session, ticket).storeRetryAfter == 1)
-        #expect(test.client.renewed.isEmpty)
+        #expect(await test.refresh(session, ticket).storeRetryAfter == 1)
+        #expect(test.client.refreshed.isEmpty)
         test.time.advance(by: .seconds(1))
-        #expect(await test.renew(session, ticket).session != nil)
+        #expect(await test.refresh(session, ticket).session != nil)
         #expect(test.results == [.transient, .success])
     }
 
@@ -163,8 +163,8 @@ struct SessionRenewerTests {
     func keepsTrying() async throws {
         let (ticket, session) = try await test.session()
         test.client.hold()
-        test.renewer.renewSoon(session, ticket: ticket)
-        await until { test.client.renewed.count == 1 }
+        test.refresher.refreshInBackground(session, ticket: ticket)
+        await until { test.client.refreshed.count == 1 }
         test.store.fail(.save, .unavailable)
         test.client.letGo()
         // One sleep is for those who wait, the other between two attempts.
@@ -173,19 +173,19 @@ struct SessionRenewerTests {
         test.time.advance(by: .seconds(2))
         await test.settle()
         #expect(test.kept(ticket)?.authorization == Secret("Bearer canary-renewed-1"))
-        #expect(test.client.renewed.count == 1)
+        #expect(test.client.refreshed.count == 1)
     }
 
     @Test("is not done over and over for an upstream that refuses fresh tokens for a reason of its own")
-    func refusalPause() async throws {
+    func rejectionPause() async throws {
         let (ticket, session) = try await test.session()
-        let first = try #require(await test.renew(session, ticket, cause: .refusal).session)
+        let first = try #require(await test.refresh(session, ticket, cause: .rejected).session)
         await test.settle()
-        let second = await test.renew(first, ticket, cause: .refusal).session
+        let second = await test.refresh(first, ticket, cause: .rejected).session
         #expect(second === first)
-        #expect(test.client.renewed.count == 1)
+        #expect(test.client.refreshed.count == 1)
         test.time.advance(by: .seconds(5))
-        let third = await test.renew(first, ticket, cause: .refusal).session
+        let third = await test.refresh(first, ticket, cause: .rejected).session
         #expect(third?.authorization == Secret("Bearer canary-renewed-2"))
     }
 
@@ -195,35 +195,35 @@ struct SessionRenewerTests {
         var session = first
         test.client.giveLife(.seconds(1))
         for number in 1...6 {
-            session = try #require(await test.renew(session, ticket, cause: .refusal).session)
+            session = try #require(await test.refresh(session, ticket, cause: .rejected).session)
             await test.settle()
             #expect(session.authorization == Secret("Bearer canary-renewed-\(number)"))
             test.time.advance(by: .seconds(1))
             // Not for reasons of time.
-            #expect(session.renewal.need(at: test.time.now) == .none)
-            #expect(test.renewer.mayHelp(session))
+            #expect(session.update.urgency(at: test.time.now) == .none)
+            #expect(test.refresher.shouldRefreshAfterRejection(session))
         }
-        session = try #require(await test.renew(session, ticket, cause: .refusal).session)
+        session = try #require(await test.refresh(session, ticket, cause: .rejected).session)
         await test.settle()
         // Tokens that are revoked are told apart from an upstream that refuses fresh ones by doing it once.
-        session = try #require(await test.renew(session, ticket, cause: .refusal).session)
+        session = try #require(await test.refresh(session, ticket, cause: .rejected).session)
         await test.settle()
         #expect(session.authorization == Secret("Bearer canary-renewed-8"))
-        #expect(!test.renewer.mayHelp(session))
-        let same = await test.renew(session, ticket, cause: .refusal).session
+        #expect(!test.refresher.shouldRefreshAfterRejection(session))
+        let same = await test.refresh(session, ticket, cause: .rejected).session
         #expect(same === session)
         // Until its end, which is before that of the pause.
         test.time.advance(by: .seconds(1))
-        #expect(test.renewer.mayHelp(session))
-        #expect(await test.renew(session, ticket, cause: .refusal).session?.version == session.version + 1)
+        #expect(test.refresher.shouldRefreshAfterRejection(session))
+        #expect(await test.refresh(session, ticket, cause: .rejected).session?.version == session.version + 1)
     }
 
     @Test("is done for a refusal soon after one for age")
-    func refusalAfterExpiry() async throws {
+    func rejectionAfterExpiry() async throws {
         let (ticket, session) = try await test.session()
-        let first = try #require(await test.renew(session, ticket, cause: .expiry).session)
+        let first = try #require(await test.refresh(session, ticket, cause: .expired).session)
         await test.settle()
-        let second = await test.renew(first, ticket, cause: .refusal).session
+        let second = await test.refresh(first, ticket, cause: .rejected).session
         #expect(second?.authorization == Secret("Bearer canary-renewed-2"))
     }
 
@@ -231,8 +231,8 @@ struct SessionRenewerTests {
     func endedMeanwhile() async throws {
         let (ticket, session) = try await test.session()
         test.client.hold()
-        async let outcome = test.renew(session, ticket)
-        await until { test.client.renewed.count == 1 }
+        async let outcome = test.refresh(session, ticket)
+        await until { test.client.refreshed.count == 1 }
         _ = try await test.store.end(ticket, reason: .signedOut, now: test.time.now)
         test.client.letGo()
         #expect(await outcome.endReason == .revoked)
@@ -250,32 +250,32 @@ struct SessionRenewerTests {
             expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt)
         #expect(twin.id == session.id)
         test.client.hold()
-        test.renewer.renewSoon(session, ticket: ticket)
-        test.renewer.renewSoon(twin, ticket: ticket)
-        #expect(test.renewer.flightCount == 2)
+        test.refresher.refreshInBackground(session, ticket: ticket)
+        test.refresher.refreshInBackground(twin, ticket: ticket)
+        #expect(test.refresher.inFlightCount == 2)
         test.client.letGo()
         await test.settle()
     }
 
     @Test("waits for another replica's renewal and uses it")
     func replicas() async throws {
-        let other = SessionRenewer(
-            store: test.store, client: test.client, observer: test.observer, canRenew: true,
-            limits: RenewerUnderTest.limits, clock: { [time = test.time] in time.now },
+        let other = TokenRefresher(
+            store: test.store, client: test.client, observer: test.observer, supportsRefresh: true,
+            limits: RefresherFixture.limits, clock: { [time = test.time] in time.now },
             sleep: { [time = test.time] in try await time.sleep(for: $0) })
         let (ticket, session) = try await test.session()
         test.client.hold()
-        async let first = test.renew(session, ticket)
-        await until { test.client.renewed.count == 1 }
-        async let second = other.renew(session, ticket: ticket, cause: .expiry, traceparent: nil)
+        async let first = test.refresh(session, ticket)
+        await until { test.client.refreshed.count == 1 }
+        async let second = other.refresh(session, ticket: ticket, cause: .expired, traceparent: nil)
         // Two flights that bound the waiting, and one that pauses before it looks again.
         await until { test.time.sleeperCount == 3 }
         test.client.letGo()
         let authorization = await first.session?.authorization
         test.time.advance(by: .milliseconds(50))
         #expect(await second.session?.authorization == authorization)
-        #expect(test.client.renewed.count == 1)
-        await until { other.flightCount == 0 }
+        #expect(test.client.refreshed.count == 1)
+        await until { other.inFlightCount == 0 }
         #expect(test.results.sorted { $0.rawValue < $1.rawValue } == [.coalesced, .success])
     }
 }
@@ -284,45 +284,45 @@ struct SessionRenewerTests {
 struct UnrenewableTests {
     @Test("are used until the upstream refuses them; then the session ends")
     func noRefreshToken() async throws {
-        let test = RenewerUnderTest()
+        let test = RefresherFixture()
         let (ticket, session) = try await test.session(refreshToken: false, life: nil)
         let (otherTicket, _) = try await test.session("2")
-        test.renewer.renewSoon(session, ticket: ticket)
-        #expect(test.renewer.flightCount == 0)
-        #expect(await test.renew(session, ticket).session === session)
-        #expect(await test.renew(session, ticket, cause: .refusal).endReason == .refreshRejected)
+        test.refresher.refreshInBackground(session, ticket: ticket)
+        #expect(test.refresher.inFlightCount == 0)
+        #expect(await test.refresh(session, ticket).session === session)
+        #expect(await test.refresh(session, ticket, cause: .rejected).endReason == .refreshRejected)
         #expect(test.kept(ticket) == nil && test.kept(otherTicket) != nil)
-        #expect(await test.renew(session, ticket, cause: .refusal).endReason == .refreshRejected)
-        #expect(test.client.renewed.isEmpty)
+        #expect(await test.refresh(session, ticket, cause: .rejected).endReason == .refreshRejected)
+        #expect(test.client.refreshed.isEmpty)
         #expect(test.results == [.rejected])
     }
 
     @Test("are made void where the upstream has no call to renew, but one for that")
     func noCall() async throws {
-        let test = RenewerUnderTest(canRenew: false)
+        let test = RefresherFixture(supportsRefresh: false)
         let (ticket, session) = try await test.session()
-        test.renewer.renewSoon(session, ticket: ticket)
-        #expect(test.renewer.flightCount == 0)
-        #expect(await test.renew(session, ticket).session === session)
-        #expect(await test.renew(session, ticket, cause: .refusal).endReason == .refreshRejected)
+        test.refresher.refreshInBackground(session, ticket: ticket)
+        #expect(test.refresher.inFlightCount == 0)
+        #expect(await test.refresh(session, ticket).session === session)
+        #expect(await test.refresh(session, ticket, cause: .rejected).endReason == .refreshRejected)
         #expect(test.client.revoked == [Secret("canary-refresh-1")])
-        #expect(test.client.renewed.isEmpty)
+        #expect(test.client.refreshed.isEmpty)
     }
 
     @Test("tell the reason for which the session was ended before")
     func endedBefore() async throws {
-        let test = RenewerUnderTest(canRenew: false)
+        let test = RefresherFixture(supportsRefresh: false)
         let (ticket, session) = try await test.session()
         _ = try await test.store.end(ticket, reason: .signedOut, now: test.time.now)
-        #expect(await test.renew(session, ticket, cause: .refusal).endReason == .revoked)
+        #expect(await test.refresh(session, ticket, cause: .rejected).endReason == .revoked)
     }
 
     @Test("end no session when the store is not there")
     func storeUnavailable() async throws {
-        let test = RenewerUnderTest(canRenew: false)
+        let test = RefresherFixture(supportsRefresh: false)
         let (ticket, session) = try await test.session()
         test.store.fail(.end, .unavailable)
-        #expect(await test.renew(session, ticket, cause: .refusal).storeRetryAfter == 1)
+        #expect(await test.refresh(session, ticket, cause: .rejected).storeRetryAfter == 1)
         #expect(test.kept(ticket) != nil)
     }
 }

@@ -5,7 +5,7 @@ import MockAPI
 import Testing
 
 @Suite("Renewing with the real mock API: rotation and reuse detection", .timeLimit(.minutes(1)))
-struct SessionRenewerWithUpstreamTests {
+struct TokenRefresherWithUpstreamTests {
     private static let emails = ["jo@example.com", "sam@example.com"]
 
     private struct Signed {
@@ -17,29 +17,31 @@ struct SessionRenewerWithUpstreamTests {
         let mock: RunningMockAPI
         let client: UpstreamTokenClient
         let store: ScriptedStore
-        let renewer: SessionRenewer
+        let refresher: TokenRefresher
 
         func signIn(_ email: String = emails[0]) async throws -> Signed {
             let signedIn = try await client.signIn(
-                try Upstreams.credentials(email), traceparent: nil, now: SessionRenewerWithUpstreamTests.now)
+                try Upstreams.credentials(email), traceparent: nil, now: TokenRefresherWithUpstreamTests.now)
             let (ticket, session) = try await store.create(
-                NewSession(user: signedIn.user, tokens: signedIn.tokens), now: SessionRenewerWithUpstreamTests.now)
+                NewSession(user: signedIn.user, tokens: signedIn.tokens), now: TokenRefresherWithUpstreamTests.now)
             return Signed(ticket: ticket, session: session)
         }
 
-        func renew(_ signed: Signed, cause: RenewalCause = .refusal) async -> RenewalOutcome {
-            await renewer.renew(signed.session, ticket: signed.ticket, cause: cause, traceparent: nil)
+        func refresh(_ signed: Signed, cause: RefreshTrigger = .rejected) async -> RefreshOutcome {
+            await refresher.refresh(signed.session, ticket: signed.ticket, cause: cause, traceparent: nil)
         }
 
         func kept(_ ticket: SessionTicket) throws -> Session {
-            guard case .live(let session) = store.find(ticket, now: SessionRenewerWithUpstreamTests.now, slides: false)
-            else { throw TokenClientError(.rejected, in: .renew) }
+            guard
+                case .active(let session) = store.lookup(
+                    ticket, now: TokenRefresherWithUpstreamTests.now, slides: false)
+            else { throw TokenClientError(.rejected, in: .refresh) }
             return session
         }
 
-        func settle() async { await until { renewer.flightCount == 0 } }
+        func settle() async { await until { refresher.inFlightCount == 0 } }
 
-        var seen: ObservationSnapshot { mock.observations.snapshot() }
+        var seen: RecordedTraffic { mock.observations.snapshot() }
     }
 
     private static var now: Timestamp {
@@ -53,13 +55,14 @@ struct SessionRenewerWithUpstreamTests {
             apiToken: Upstreams.apiToken,
             users: Self.emails.map { MockUser(email: $0, password: "canary-password", name: $0) })
         return try await MockAPI.withServer(settings) { mock in
-            try await Upstreams.withClient(Upstreams.plan(port: mock.port), timeout: timeout) { client in
-                let store = ScriptedStore(Journal())
-                let renewer = SessionRenewer(
-                    store: store, client: client, observer: RecordingObserver(), canRenew: client.canRenew,
-                    limits: RenewalLimits(TimeoutsPlan(identity: timeout)), clock: { Self.now })
-                let result = try await body(Room(mock: mock, client: client, store: store, renewer: renewer))
-                await renewer.shutdown()
+            try await Upstreams.withClient(Upstreams.configuration(port: mock.port), timeout: timeout) { client in
+                let store = ScriptedStore(CallRecorder())
+                let refresher = TokenRefresher(
+                    store: store, client: client, observer: RecordingObserver(),
+                    supportsRefresh: client.supportsRefresh,
+                    limits: RefreshTimeouts(TimeoutsConfiguration(identity: timeout)), clock: { Self.now })
+                let result = try await body(Room(mock: mock, client: client, store: store, refresher: refresher))
+                await refresher.shutdown()
                 return result
             }
         }
@@ -74,8 +77,10 @@ struct SessionRenewerWithUpstreamTests {
                 let live = await withTaskGroup(of: Bool.self) { group in
                     for _ in 0..<200 {
                         group.addTask {
-                            guard let renewed = await room.renew(current, cause: .expiry).session else { return false }
-                            return renewed.version > current.session.version
+                            guard let refreshed = await room.refresh(current, cause: .expired).session else {
+                                return false
+                            }
+                            return refreshed.version > current.session.version
                         }
                     }
                     return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
@@ -96,7 +101,7 @@ struct SessionRenewerWithUpstreamTests {
                 let current = try signed.map { Signed(ticket: $0.ticket, session: try room.kept($0.ticket)) }
                 let outcomes = await withTaskGroup(of: (Int, Session?).self) { group in
                     for index in 0..<20 {
-                        group.addTask { (index % 2, await room.renew(current[index % 2], cause: .expiry).session) }
+                        group.addTask { (index % 2, await room.refresh(current[index % 2], cause: .expired).session) }
                     }
                     return await group.reduce(into: []) { $0.append($1) }
                 }
@@ -123,7 +128,7 @@ struct SessionRenewerWithUpstreamTests {
         try await withRoom { room in
             let signed = try await room.signIn()
             room.mock.api.renameUser(email: Self.emails[0], to: "Somebody Else")
-            #expect(await room.renew(signed).session != nil)
+            #expect(await room.refresh(signed).session != nil)
             await room.settle()
             let json = String(decoding: try room.kept(signed.ticket).user.json, as: UTF8.self)
             #expect(json.contains("Somebody Else"))
@@ -136,8 +141,8 @@ struct SessionRenewerWithUpstreamTests {
             let signed = try await room.signIn(Self.emails[0])
             let other = try await room.signIn(Self.emails[1])
             try await room.client.revoke(signed.session.tokens, traceparent: nil)
-            #expect(await room.renew(signed).endReason == .refreshRejected)
-            #expect(await room.renew(other).session != nil)
+            #expect(await room.refresh(signed).endReason == .refreshRejected)
+            #expect(await room.refresh(other).session != nil)
             await room.settle()
             #expect(throws: TokenClientError.self) { try room.kept(signed.ticket) }
             #expect(try room.kept(other.ticket).authorization != other.session.authorization)
@@ -149,12 +154,12 @@ struct SessionRenewerWithUpstreamTests {
         try await withRoom { room in
             let signed = try await room.signIn()
             room.mock.faults.failNext("POST", "/auth/refresh", statuses: [500])
-            #expect(await room.renew(signed).unavailable == [502, 1])
-            #expect(await room.renew(signed).unavailable == [502, 1])
+            #expect(await room.refresh(signed).unavailable == [502, 1])
+            #expect(await room.refresh(signed).unavailable == [502, 1])
             #expect(room.seen.count("POST", "/auth/refresh") == 1)
             #expect(try room.kept(signed.ticket).authorization == signed.session.authorization)
-            let renewed = try await attempt { await room.renew(signed).session }
-            #expect(renewed.authorization != signed.session.authorization)
+            let refreshed = try await attempt { await room.refresh(signed).session }
+            #expect(refreshed.authorization != signed.session.authorization)
             #expect(room.seen.refreshes == 1)
         }
     }
@@ -164,7 +169,7 @@ struct SessionRenewerWithUpstreamTests {
         try await withRoom(timeout: .milliseconds(200)) { room in
             let signed = try await room.signIn()
             room.mock.faults.setLatency(.seconds(20))
-            #expect(await room.renew(signed).unavailable == [504, 1])
+            #expect(await room.refresh(signed).unavailable == [504, 1])
             room.mock.faults.setLatency(.zero)
             #expect(try room.kept(signed.ticket).authorization == signed.session.authorization)
         }
@@ -175,9 +180,9 @@ struct SessionRenewerWithUpstreamTests {
         try await withRoom { room in
             let signed = try await room.signIn()
             room.mock.faults.setLatency(.milliseconds(200))
-            room.renewer.renewSoon(signed.session, ticket: signed.ticket)
+            room.refresher.refreshInBackground(signed.session, ticket: signed.ticket)
             await until { room.seen.count("POST", "/auth/refresh") == 1 }
-            await room.renewer.shutdown()
+            await room.refresher.shutdown()
             #expect(room.seen.refreshes == 1)
             #expect(try room.kept(signed.ticket).authorization != signed.session.authorization)
         }

@@ -5,14 +5,14 @@ import Testing
 @testable import CloakroomIdentity
 
 @Suite("A request to sign in")
-struct SignInInputTests {
+struct SignInRequestParserTests {
     private let form = "application/x-www-form-urlencoded"
 
     private func read(
         authorization: String? = nil, type: String? = nil, body: String = ""
-    ) throws(SignInInput.Refusal) -> Credentials {
-        try SignInInput.read(
-            OwnRequest(
+    ) throws(SignInRequestParser.SignInInputError) -> Credentials {
+        try SignInRequestParser.read(
+            AccountRequest(
                 endpoint: .signIn, authorization: authorization.map { Secret($0) }, contentType: type,
                 body: Secret(body), now: Upstreams.now))
     }
@@ -53,9 +53,9 @@ struct SignInInputTests {
         "Rule 20: is malformed when its Basic credentials cannot be read",
         arguments: ["Basic", "Basic ", "Basic !!!", "Basic am8", "Basic am9AZXhhbXBsZS5jb20=", "Basic am86/w=="])
     func malformedBasic(authorization: String) {
-        #expect(throws: SignInInput.Refusal.malformed) { try read(authorization: authorization) }
+        #expect(throws: SignInRequestParser.SignInInputError.malformed) { try read(authorization: authorization) }
         // A body does not save it: which of the two was meant?
-        #expect(throws: SignInInput.Refusal.malformed) {
+        #expect(throws: SignInRequestParser.SignInInputError.malformed) {
             try read(
                 authorization: authorization, type: "application/json",
                 body: #"{"email":"jo@example.com","password":"x"}"#)
@@ -73,22 +73,24 @@ struct SignInInputTests {
             ("application/x-www-form-urlencoded", "email=jo@example.com&password=x&email=al@example.com"),
         ])
     func malformedBody(type: String, body: String) {
-        #expect(throws: SignInInput.Refusal.malformed) { try read(type: type, body: body) }
+        #expect(throws: SignInRequestParser.SignInInputError.malformed) { try read(type: type, body: body) }
     }
 
     @Test(
         "has a body of another type",
         arguments: ["text/plain", "multipart/form-data; boundary=x", "", "application/jsonx"])
     func otherTypes(type: String) {
-        #expect(throws: SignInInput.Refusal.unsupportedMediaType) { try read(type: type, body: "x") }
-        #expect(throws: SignInInput.Refusal.unsupportedMediaType) { try read(body: "x") }
+        #expect(throws: SignInRequestParser.SignInInputError.unsupportedMediaType) { try read(type: type, body: "x") }
+        #expect(throws: SignInRequestParser.SignInInputError.unsupportedMediaType) { try read(body: "x") }
     }
 
     @Test("is invalid when it brings nothing")
     func nothing() {
-        #expect(throws: SignInInput.Refusal.invalid) { try read() }
-        #expect(throws: SignInInput.Refusal.invalid) { try read(type: "text/plain") }
-        #expect(throws: SignInInput.Refusal.invalid) { try read(authorization: "Bearer abc", type: "application/json") }
+        #expect(throws: SignInRequestParser.SignInInputError.invalid) { try read() }
+        #expect(throws: SignInRequestParser.SignInInputError.invalid) { try read(type: "text/plain") }
+        #expect(throws: SignInRequestParser.SignInInputError.invalid) {
+            try read(authorization: "Bearer abc", type: "application/json")
+        }
     }
 
     @Test(
@@ -100,11 +102,11 @@ struct SignInInputTests {
             "[]", #"{"email":["jo@example.com"],"password":"x"}"#, #"{"email":"jo@example.com","password":1}"#,
         ])
     func invalid(body: String) {
-        #expect(throws: SignInInput.Refusal.invalid) { try read(type: "application/json", body: body) }
+        #expect(throws: SignInRequestParser.SignInInputError.invalid) { try read(type: "application/json", body: body) }
     }
 
     @Test("is invalid with Basic that names nobody or has no password", arguments: [":x", "jo@example.com:", "jo:x"])
     func invalidBasic(pair: String) {
-        #expect(throws: SignInInput.Refusal.invalid) { try read(authorization: basic(pair)) }
+        #expect(throws: SignInRequestParser.SignInInputError.invalid) { try read(authorization: basic(pair)) }
     }
 }

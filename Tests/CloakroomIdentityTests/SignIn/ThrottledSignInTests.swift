@@ -4,18 +4,18 @@ import Testing
 
 @Suite("The throttle of sign-ins")
 struct ThrottledSignInTests {
-    private let now = EndpointsUnderTest.now
+    private let now = AccountControllerFixture.now
     private let accountHash = AccountName(email: "jo@example.com").hash(under: Upstreams.accountKey)
 
     private func subject(
         _ kind: TokenClientError.Kind? = .rejected, isThrottled: Bool = true, signInsPerAddress: Int = 100
-    ) -> EndpointsUnderTest {
-        let subject = EndpointsUnderTest(isThrottled: isThrottled, signInsPerAddress: signInsPerAddress)
-        if let kind { subject.client.answer(.failure(TokenClientError(kind, in: .signIn))) }
+    ) -> AccountControllerFixture {
+        let subject = AccountControllerFixture(isThrottled: isThrottled, signInsPerAddress: signInsPerAddress)
+        if let kind { subject.client.response(.failure(TokenClientError(kind, in: .signIn))) }
         return subject
     }
 
-    private func attempts(_ subject: EndpointsUnderTest) -> Int {
+    private func attempts(_ subject: AccountControllerFixture) -> Int {
         subject.journal.all.count { $0.hasPrefix("signIn") }
     }
 
@@ -24,7 +24,7 @@ struct ThrottledSignInTests {
         let subject = subject()
         for _ in 0..<5 { #expect(await subject.signIn().status == 401) }
         let response = await subject.signIn()
-        #expect(response == OwnResponse(Problem(.throttled, retryAfter: 1)))
+        #expect(response == AccountResponse(Problem(.throttled, retryAfter: 1)))
         #expect(attempts(subject) == 5)
         #expect(subject.observer.all.last == .signIn(outcome: .throttled, accountHash: accountHash, duration: .zero))
         #expect(await subject.signIn(at: now + .seconds(1)).status == 401)
@@ -36,11 +36,11 @@ struct ThrottledSignInTests {
 
     @Test("throttles right credentials too, with the plan's sentence, and the session that was presented goes on")
     func rightPassword() async throws {
-        let subject = EndpointsUnderTest(messages: [.throttled: "Slow down."])
+        let subject = AccountControllerFixture(messages: [.throttled: "Slow down."])
         let (ticket, _) = try await subject.session()
-        subject.client.answer(.failure(TokenClientError(.rejected, in: .signIn)))
+        subject.client.response(.failure(TokenClientError(.rejected, in: .signIn)))
         for _ in 0..<5 { _ = await subject.signIn() }
-        subject.client.answer(.success(EndpointsUnderTest.signedIn("1")))
+        subject.client.response(.success(AccountControllerFixture.signedIn("1")))
         let response = await subject.signIn(ticket: ticket)
         #expect(response.problem == Problem(.throttled, detail: "Slow down.", retryAfter: 1))
         #expect(response.fields.isEmpty)
@@ -75,11 +75,11 @@ struct ThrottledSignInTests {
     func ownAccount() async {
         let subject = subject()
         for _ in 0..<4 { #expect(await subject.signIn(email: "j\u{f6}@example.com").status == 401) }
-        subject.client.answer(.success(EndpointsUnderTest.signedIn("1")))
+        subject.client.response(.success(AccountControllerFixture.signedIn("1")))
         for own in ["j\u{f3}@example.com", "jo@example.com"] {
             #expect(await subject.signIn(email: own).status == 200)
         }
-        subject.client.answer(.failure(TokenClientError(.rejected, in: .signIn)))
+        subject.client.response(.failure(TokenClientError(.rejected, in: .signIn)))
         #expect(await subject.signIn(email: "j\u{f2}@example.com").status == 401)
         #expect(await subject.signIn(email: "j\u{f4}@example.com").status == 429)
     }
@@ -91,9 +91,9 @@ struct ThrottledSignInTests {
         let subject = subject()
         var tried = 0
         for _ in 0..<20 {
-            subject.client.answer(.failure(TokenClientError(.rejected, in: .signIn)))
+            subject.client.response(.failure(TokenClientError(.rejected, in: .signIn)))
             if await subject.signIn(email: victim).status == 401 { tried += 1 }
-            subject.client.answer(.success(EndpointsUnderTest.signedIn("1")))
+            subject.client.response(.success(AccountControllerFixture.signedIn("1")))
             _ = await subject.signIn(email: own)
         }
         #expect(tried == 5)
@@ -129,7 +129,7 @@ struct ThrottledSignInTests {
         let subject = subject()
         for number in 0..<100 { #expect(await subject.signIn(from: "198.51.100.\(number)").status == 401) }
         #expect(await subject.signIn(from: "192.0.2.1").problem?.retryAfter == 3)
-        subject.client.answer(.success(EndpointsUnderTest.signedIn("1")))
+        subject.client.response(.success(AccountControllerFixture.signedIn("1")))
         #expect(await subject.signIn(from: "192.0.2.1", at: now + .seconds(3)).status == 200)
     }
 
@@ -138,12 +138,12 @@ struct ThrottledSignInTests {
         let subject = subject()
         for number in 0..<4 { _ = await subject.signIn(email: "jo\(number)@example.com") }
         for _ in 0..<4 { _ = await subject.signIn() }
-        subject.client.answer(.success(EndpointsUnderTest.signedIn("1")))
+        subject.client.response(.success(AccountControllerFixture.signedIn("1")))
         #expect(await subject.signIn().status == 200)
         let states = subject.store.throttleStates
         #expect(states.filter { $0.key.scope == .accountAndAddress }.count == 4)
         #expect(states.first { $0.key.scope == .address }?.value.count == 8)
-        subject.client.answer(.failure(TokenClientError(.rejected, in: .signIn)))
+        subject.client.response(.failure(TokenClientError(.rejected, in: .signIn)))
         for _ in 0..<5 { #expect(await subject.signIn().status == 401) }
         #expect(await subject.signIn().status == 429)
     }
@@ -172,8 +172,8 @@ struct ThrottledSignInTests {
     func successesOfAddress(limit: Int) async {
         let subject = subject(nil, signInsPerAddress: limit)
         for number in 0..<limit { #expect(await subject.signIn(email: "jo\(number)@example.com").status == 200) }
-        let refused = await subject.signIn(email: "other@example.com", at: now + .seconds(1))
-        #expect(refused.problem == Problem(.throttled, retryAfter: 599))
+        let rejected = await subject.signIn(email: "other@example.com", at: now + .seconds(1))
+        #expect(rejected.problem == Problem(.throttled, retryAfter: 599))
         #expect(attempts(subject) == limit)
         #expect(await subject.signIn(email: "other@example.com", from: "192.0.2.2").status == 200)
         #expect(await subject.signIn(email: "other@example.com", at: now + .seconds(600)).status == 200)
@@ -196,7 +196,7 @@ struct ThrottledSignInTests {
         let subject = subject(nil, signInsPerAddress: 0)
         for _ in 0..<300 { #expect(await subject.signIn().status == 200) }
         #expect(subject.store.throttleStates.isEmpty)
-        subject.client.answer(.failure(TokenClientError(.rejected, in: .signIn)))
+        subject.client.response(.failure(TokenClientError(.rejected, in: .signIn)))
         for _ in 0..<5 { #expect(await subject.signIn().status == 401) }
         #expect(await subject.signIn().status == 429)
     }
@@ -205,10 +205,10 @@ struct ThrottledSignInTests {
         "Rule 32: whatever is not a success counts as an attempt, unless the upstream could not be reached or failed",
         arguments: [.invalidResponse, .busy] + IdentityMisconfiguration.allCases.map { .misconfigured($0) }
             as [TokenClientError.Kind],
-        [TokenClientError.Call.signIn, .user])
-    func failuresCount(kind: TokenClientError.Kind, call: TokenClientError.Call) async {
+        [TokenClientError.Operation.signIn, .user])
+    func failuresCount(kind: TokenClientError.Kind, call: TokenClientError.Operation) async {
         let subject = subject(nil)
-        subject.client.answer(.failure(TokenClientError(kind, in: call)))
+        subject.client.response(.failure(TokenClientError(kind, in: call)))
         for _ in 0..<5 { #expect(await subject.signIn().status == 502) }
         #expect(await subject.signIn().status == 429)
         #expect(attempts(subject) == 5)
@@ -225,7 +225,7 @@ struct ThrottledSignInTests {
         _ = await subject.signIn(at: time)
         time = time + .seconds(2)
         let before = subject.store.throttleStates
-        subject.client.answer(.failure(TokenClientError(kind, in: .signIn, isUnjudged: true)))
+        subject.client.response(.failure(TokenClientError(kind, in: .signIn, isUnjudged: true)))
         for _ in 0..<50 { #expect(await subject.signIn(at: time).status >= 500) }
         #expect(subject.store.throttleStates == before)
     }

@@ -4,35 +4,36 @@ import Testing
 import Tracing
 
 /// Account endpoints over a scripted store and client.
-struct EndpointsUnderTest {
+struct AccountControllerFixture {
     static let now = Upstreams.now
     static let userJSON = #"{"id":1,"email":"jo@example.com","score":1.50}"#
 
-    let journal = Journal()
+    let journal = CallRecorder()
     let store: ScriptedStore
     let client: ScriptedClient
     let observer = RecordingObserver()
-    let endpoints: AccountEndpoints
+    let endpoints: AccountController
 
     static let account = AccountName(email: "jo@example.com")
 
     init(
-        messages: [ProblemCode: String] = [:], cookie: CookiePlan = CookiePlan(), isThrottled: Bool = true,
+        messages: [ProblemCode: String] = [:], cookie: CookieConfiguration = CookieConfiguration(),
+        isThrottled: Bool = true,
         signInsPerAddress: Int = 100, maxSessionsPerAccount: Int = 100, tracer: (any Tracer)? = nil
     ) {
         store = ScriptedStore(journal)
         client = ScriptedClient(journal, signIn: .success(Self.signedIn("1")))
-        endpoints = AccountEndpoints(
+        endpoints = AccountController(
             store: store, client: client, observer: observer,
-            session: SessionPlan(maxSessionsPerAccount: maxSessionsPerAccount, cookie: cookie),
-            accounts: AccountsPlan(
+            session: SessionConfiguration(maxSessionsPerAccount: maxSessionsPerAccount, cookie: cookie),
+            accounts: AccountsConfiguration(
                 messages: messages, isThrottled: isThrottled, signInsPerAddress: signInsPerAddress),
-            accounts: AccountHashes(Upstreams.accountKey), tracer: tracer)
+            accounts: AccountHasher(Upstreams.accountKey), tracer: tracer)
     }
 
-    static func signedIn(_ number: String, account: AccountName = account) -> SignedIn {
-        SignedIn(
-            tokens: SessionTokens(
+    static func signedIn(_ number: String, account: AccountName = account) -> SignInResult {
+        SignInResult(
+            tokens: TokenSet(
                 authorization: Secret("Bearer canary-access-\(number)"),
                 refreshToken: Secret("canary-refresh-\(number)"), obtainedAt: now),
             user: UserProfile(json: Array(userJSON.utf8), account: account))
@@ -41,29 +42,29 @@ struct EndpointsUnderTest {
     func signIn(
         _ body: String = #"{"email":"jo@example.com","password":"canary-password"}"#, ticket: SessionTicket? = nil,
         from peer: String = "192.0.2.1", userAgent: String? = nil, at now: Timestamp = now
-    ) async -> OwnResponse {
-        await endpoints.answer(
-            OwnRequest(
+    ) async -> AccountResponse {
+        await endpoints.respond(
+            AccountRequest(
                 endpoint: .signIn, userAgent: userAgent, ticket: ticket, contentType: "application/json",
-                body: Secret(body), traceparent: "00-trace", now: now, origin: RequestOrigin(peer: peer)))
+                body: Secret(body), traceparent: "00-trace", now: now, origin: AuditContext(peer: peer)))
     }
 
     /// Signs in with an e-mail address.
-    func signIn(email: String, from peer: String = "192.0.2.1", at now: Timestamp = now) async -> OwnResponse {
+    func signIn(email: String, from peer: String = "192.0.2.1", at now: Timestamp = now) async -> AccountResponse {
         await signIn(#"{"email":"\#(email)","password":"canary-password"}"#, from: peer, at: now)
     }
 
     /// Asks one of the endpoints for a user's sessions.
     func sessions(
-        _ endpoint: OwnEndpoint, _ name: String? = nil, ticket: SessionTicket?, at now: Timestamp = now
-    ) async -> OwnResponse {
-        await endpoints.answer(
-            OwnRequest(endpoint: endpoint, name: name, ticket: ticket, traceparent: "00-trace", now: now))
+        _ endpoint: AccountEndpoint, _ name: String? = nil, ticket: SessionTicket?, at now: Timestamp = now
+    ) async -> AccountResponse {
+        await endpoints.respond(
+            AccountRequest(endpoint: endpoint, name: name, ticket: ticket, traceparent: "00-trace", now: now))
     }
 
     /// Another session in the store.
     func session(
-        of account: AccountName = account, from client: SessionClient = SessionClient(), at now: Timestamp = now
+        of account: AccountName = account, from client: SessionClientInfo = SessionClientInfo(), at now: Timestamp = now
     ) async throws -> (SessionTicket, Session) {
         let signedIn = Self.signedIn("x", account: account)
         return try await store.create(
@@ -72,18 +73,19 @@ struct EndpointsUnderTest {
 
     /// The name of a ticket's session.
     func id(of ticket: SessionTicket) throws -> SessionID {
-        guard case .live(let session) = store.find(ticket, now: Self.now, slides: false) else { throw NoSession() }
+        guard case .active(let session) = store.lookup(ticket, now: Self.now, slides: false) else { throw NoSession() }
         return session.id
     }
 
     struct NoSession: Error {}
 
-    func whoAmI(_ ticket: SessionTicket?, at now: Timestamp = now) async -> OwnResponse {
-        await endpoints.answer(OwnRequest(endpoint: .whoAmI, ticket: ticket, now: now))
+    func whoAmI(_ ticket: SessionTicket?, at now: Timestamp = now) async -> AccountResponse {
+        await endpoints.respond(AccountRequest(endpoint: .currentSession, ticket: ticket, now: now))
     }
 
-    func signOut(_ ticket: SessionTicket?) async -> OwnResponse {
-        await endpoints.answer(OwnRequest(endpoint: .signOut, ticket: ticket, traceparent: "00-trace", now: Self.now))
+    func signOut(_ ticket: SessionTicket?) async -> AccountResponse {
+        await endpoints.respond(
+            AccountRequest(endpoint: .signOut, ticket: ticket, traceparent: "00-trace", now: Self.now))
     }
 
     /// Signs in and gives the ticket out of the cookie.
@@ -92,7 +94,7 @@ struct EndpointsUnderTest {
     }
 }
 
-extension OwnResponse {
+extension AccountResponse {
     func values(of name: String) -> [String] { fields.filter { $0.name == name }.map(\.value) }
 
     /// The ticket that the answer sets.

@@ -4,14 +4,14 @@ import Testing
 
 /// A clock that stands still, and sleeps that last until the test moves it.
 final class ManualTime: Sendable {
-    private struct Sleeper {
+    private struct PendingSleep {
         let end: Timestamp
         let continuation: CheckedContinuation<Void, any Error>
     }
 
     private struct State {
         var now = Upstreams.now
-        var sleepers: [Int: Sleeper] = [:]
+        var sleepers: [Int: PendingSleep] = [:]
         var nextSleeper = 0
     }
 
@@ -41,7 +41,7 @@ final class ManualTime: Sendable {
             try await withCheckedThrowingContinuation { continuation in
                 let isCancelled = state.withLock { state in
                     guard !Task.isCancelled else { return true }
-                    state.sleepers[id] = Sleeper(end: state.now + duration, continuation: continuation)
+                    state.sleepers[id] = PendingSleep(end: state.now + duration, continuation: continuation)
                     return false
                 }
                 if isCancelled { continuation.resume(throwing: CancellationError()) }

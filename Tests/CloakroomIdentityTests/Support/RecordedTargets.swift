@@ -31,7 +31,7 @@ final class RecordedTargets: TargetSelecting {
 
     func targetReached(_ index: Int) { state.withLock { $0.reports.append(.reached(index)) } }
 
-    func targetFailed(_ index: Int, _ failure: ConnectFailure, _ error: any Error, begunAt: UInt64, now: UInt64) {
+    func targetFailed(_ index: Int, _ failure: ConnectFailure, _ error: any Error, startedAt: UInt64, now: UInt64) {
         state.withLock { $0.reports.append(.failed(index, failure)) }
     }
 }

@@ -4,18 +4,18 @@ import Testing
 import Tracing
 
 /// A renewer over a store in memory, a client that rotates tokens, and a clock that stands still.
-struct RenewerUnderTest {
-    static let limits = RenewalLimits(call: .seconds(10), lease: .seconds(15), waiting: .seconds(16))
+struct RefresherFixture {
+    static let limits = RefreshTimeouts(call: .seconds(10), lease: .seconds(15), waiting: .seconds(16))
 
     let time = ManualTime()
-    let store = ScriptedStore(Journal())
+    let store = ScriptedStore(CallRecorder())
     let client = RotatingClient()
     let observer = RecordingObserver()
-    let renewer: SessionRenewer
+    let refresher: TokenRefresher
 
-    init(canRenew: Bool = true, bounds: RenewalBounds = RenewalBounds(), tracer: (any Tracer)? = nil) {
-        renewer = SessionRenewer(
-            store: store, client: client, observer: observer, canRenew: canRenew, limits: Self.limits,
+    init(supportsRefresh: Bool = true, bounds: RefreshLimits = RefreshLimits(), tracer: (any Tracer)? = nil) {
+        refresher = TokenRefresher(
+            store: store, client: client, observer: observer, supportsRefresh: supportsRefresh, limits: Self.limits,
             bounds: bounds, clock: { [time] in time.now }, tracer: tracer,
             sleep: { [time] in try await time.sleep(for: $0) })
     }
@@ -25,37 +25,37 @@ struct RenewerUnderTest {
         _ name: String = "1", refreshToken: Bool = true, life: Duration? = .zero
     ) async throws -> (ticket: SessionTicket, session: Session) {
         let now = time.now
-        let tokens = SessionTokens(
+        let tokens = TokenSet(
             authorization: Secret("Bearer canary-access-\(name)"),
             refreshToken: refreshToken ? Secret("canary-refresh-\(name)") : nil,
-            accessExpiresAt: life.map { now + $0 }, obtainedAt: now - .seconds(300))
+            accessTokenExpiresAt: life.map { now + $0 }, obtainedAt: now - .seconds(300))
         let user = UserProfile(
             json: Array(#"{"name":"\#(name)"}"#.utf8), account: AccountName(email: "\(name)@example.com"))
         return try await store.create(NewSession(user: user, tokens: tokens), now: now)
     }
 
-    func renew(
-        _ session: Session, _ ticket: SessionTicket, cause: RenewalCause = .expiry
-    ) async -> RenewalOutcome {
-        await renewer.renew(session, ticket: ticket, cause: cause, traceparent: "00-a-b-01")
+    func refresh(
+        _ session: Session, _ ticket: SessionTicket, cause: RefreshTrigger = .expired
+    ) async -> RefreshOutcome {
+        await refresher.refresh(session, ticket: ticket, cause: cause, traceparent: "00-a-b-01")
     }
 
     /// The session as the store has it.
     func kept(_ ticket: SessionTicket) -> Session? {
-        if case .live(let session) = store.find(ticket, now: time.now, slides: false) { session } else { nil }
+        if case .active(let session) = store.lookup(ticket, now: time.now, slides: false) { session } else { nil }
     }
 
     /// Lets the flights that are under way come to their end.
-    func settle() async { await until { renewer.flightCount == 0 } }
+    func settle() async { await until { refresher.inFlightCount == 0 } }
 
     /// The results of renewals that the observer was told, in order.
-    var results: [AccountEvent.RenewalResult] {
-        observer.all.compactMap { if case .renewal(let result, _, _) = $0 { result } else { nil } }
+    var results: [AccountEvent.RefreshResult] {
+        observer.all.compactMap { if case .tokenRefresh(let result, _, _) = $0 { result } else { nil } }
     }
 }
 
-extension RenewalOutcome {
-    var session: Session? { if case .live(let session) = self { session } else { nil } }
+extension RefreshOutcome {
+    var session: Session? { if case .active(let session) = self { session } else { nil } }
     var endReason: UnauthorizedReason? { if case .ended(let reason) = self { reason } else { nil } }
     /// Status and seconds.
     var unavailable: [Int]? {

@@ -10,7 +10,7 @@ final class RotatingClient: TokenClient {
         var user: Result<[UInt8]?, TokenClientError> = .success(nil)
         var life: Duration? = .seconds(300)
         var given = 0
-        var renewed: [Secret?] = []
+        var refreshed: [Secret?] = []
         var revoked: [Secret?] = []
         var traceparents: [String?] = []
         var userCalls = 0
@@ -21,7 +21,7 @@ final class RotatingClient: TokenClient {
     private let state = Mutex(State())
 
     /// The refresh tokens that were to be exchanged.
-    var renewed: [Secret?] { state.withLock { $0.renewed } }
+    var refreshed: [Secret?] { state.withLock { $0.refreshed } }
     /// The refresh tokens that were made void.
     var revoked: [Secret?] { state.withLock { $0.revoked } }
     var traceparents: [String?] { state.withLock { $0.traceparents } }
@@ -45,16 +45,16 @@ final class RotatingClient: TokenClient {
     func fail(_ kinds: TokenClientError.Kind...) { state.withLock { $0.failures += kinds } }
     /// The access tokens that are given from now on live for so long.
     func giveLife(_ life: Duration?) { state.withLock { $0.life = life } }
-    func answerUser(_ result: Result<[UInt8]?, TokenClientError>) { state.withLock { $0.user = result } }
+    func respondWithUser(_ result: Result<[UInt8]?, TokenClientError>) { state.withLock { $0.user = result } }
     /// Is called while the user is being fetched.
     func onUser(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.onUser = body } }
 
-    func renew(
-        _ tokens: SessionTokens, traceparent: String?, now: Timestamp
-    ) async throws(TokenClientError) -> SessionTokens {
+    func refresh(
+        _ tokens: TokenSet, traceparent: String?, now: Timestamp
+    ) async throws(TokenClientError) -> TokenSet {
         await withCheckedContinuation { continuation in
             let goesOn = state.withLock { state in
-                state.renewed.append(tokens.refreshToken)
+                state.refreshed.append(tokens.refreshToken)
                 state.traceparents.append(traceparent)
                 if state.isHeld { state.held.append(continuation) }
                 return !state.isHeld
@@ -62,18 +62,18 @@ final class RotatingClient: TokenClient {
             if goesOn { continuation.resume() }
         }
         let failure = state.withLock { $0.failures.isEmpty ? nil : $0.failures.removeFirst() }
-        if let failure { throw TokenClientError(failure, in: .renew) }
+        if let failure { throw TokenClientError(failure, in: .refresh) }
         return state.withLock { state in
             state.given += 1
-            return SessionTokens(
+            return TokenSet(
                 authorization: Secret("Bearer canary-renewed-\(state.given)"),
                 refreshToken: Secret("canary-successor-\(state.given)"),
-                accessExpiresAt: state.life.map { now + $0 }, obtainedAt: now)
+                accessTokenExpiresAt: state.life.map { now + $0 }, obtainedAt: now)
         }
     }
 
     func user(
-        _ tokens: SessionTokens, replacing previous: SessionTokens?, traceparent: String?
+        _ tokens: TokenSet, replacing previous: TokenSet?, traceparent: String?
     ) async throws(TokenClientError) -> [UInt8]? {
         let (result, onUser) = state.withLock { state in
             state.userCalls += 1
@@ -85,7 +85,7 @@ final class RotatingClient: TokenClient {
         return try result.get()
     }
 
-    func revoke(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) {
+    func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) {
         state.withLock { state in
             state.revoked.append(tokens.refreshToken)
             state.traceparents.append(traceparent)
@@ -94,7 +94,7 @@ final class RotatingClient: TokenClient {
 
     func signIn(
         _ credentials: Credentials, traceparent: String?, now: Timestamp
-    ) async throws(TokenClientError) -> SignedIn {
+    ) async throws(TokenClientError) -> SignInResult {
         throw TokenClientError(.unreachable, in: .signIn)
     }
 }

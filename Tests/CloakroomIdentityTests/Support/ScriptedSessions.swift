@@ -2,7 +2,7 @@ import CloakroomCore
 import Synchronization
 
 /// What store, client and observer were asked and told, in order.
-final class Journal: Sendable {
+final class CallRecorder: Sendable {
     private let lines = Mutex<[String]>([])
 
     func note(_ line: String) { lines.withLock { $0.append(line) } }
@@ -12,33 +12,33 @@ final class Journal: Sendable {
 /// A token client that answers what it is told to.
 final class ScriptedClient: TokenClient {
     private struct State {
-        var signIn: Result<SignedIn, TokenClientError>
+        var signIn: Result<SignInResult, TokenClientError>
         var revokeError: TokenClientError?
-        var renew: Result<SessionTokens, TokenClientError> = .failure(TokenClientError(.unreachable, in: .renew))
+        var refresh: Result<TokenSet, TokenClientError> = .failure(TokenClientError(.unreachable, in: .refresh))
         var user: Result<[UInt8]?, TokenClientError> = .success(nil)
         var traceparents: [String?] = []
     }
 
     private let state: Mutex<State>
-    private let journal: Journal
+    private let journal: CallRecorder
 
-    init(_ journal: Journal, signIn: Result<SignedIn, TokenClientError>) {
+    init(_ journal: CallRecorder, signIn: Result<SignInResult, TokenClientError>) {
         self.journal = journal
         state = Mutex(State(signIn: signIn))
     }
 
     var traceparents: [String?] { state.withLock { $0.traceparents } }
 
-    func answer(_ result: Result<SignedIn, TokenClientError>) { state.withLock { $0.signIn = result } }
-    func answerRenewal(_ result: Result<SessionTokens, TokenClientError>) { state.withLock { $0.renew = result } }
-    func answerUser(_ result: Result<[UInt8]?, TokenClientError>) { state.withLock { $0.user = result } }
+    func response(_ result: Result<SignInResult, TokenClientError>) { state.withLock { $0.signIn = result } }
+    func responseRefresh(_ result: Result<TokenSet, TokenClientError>) { state.withLock { $0.refresh = result } }
+    func respondWithUser(_ result: Result<[UInt8]?, TokenClientError>) { state.withLock { $0.user = result } }
     func failRevoke(_ kind: TokenClientError.Kind) {
         state.withLock { $0.revokeError = TokenClientError(kind, in: .revoke) }
     }
 
     func signIn(
         _ credentials: Credentials, traceparent: String?, now: Timestamp
-    ) async throws(TokenClientError) -> SignedIn {
+    ) async throws(TokenClientError) -> SignInResult {
         journal.note("signIn \(credentials.email)")
         let result = state.withLock { state in
             state.traceparents.append(traceparent)
@@ -47,19 +47,19 @@ final class ScriptedClient: TokenClient {
         return try result.get()
     }
 
-    func renew(
-        _ tokens: SessionTokens, traceparent: String?, now: Timestamp
-    ) async throws(TokenClientError) -> SessionTokens {
+    func refresh(
+        _ tokens: TokenSet, traceparent: String?, now: Timestamp
+    ) async throws(TokenClientError) -> TokenSet {
         journal.note("renew \(String(decoding: tokens.refreshToken?.bytes ?? [], as: UTF8.self))")
         let result = state.withLock { state in
             state.traceparents.append(traceparent)
-            return state.renew
+            return state.refresh
         }
         return try result.get()
     }
 
     func user(
-        _ tokens: SessionTokens, replacing previous: SessionTokens?, traceparent: String?
+        _ tokens: TokenSet, replacing previous: TokenSet?, traceparent: String?
     ) async throws(TokenClientError) -> [UInt8]? {
         journal.note("user")
         let result = state.withLock { state in
@@ -69,7 +69,7 @@ final class ScriptedClient: TokenClient {
         return try result.get()
     }
 
-    func revoke(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) {
+    func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) {
         journal.note("revoke \(String(decoding: tokens.refreshToken?.bytes ?? [], as: UTF8.self))")
         let error = state.withLock { state in
             state.traceparents.append(traceparent)
@@ -92,5 +92,5 @@ final class RecordingObserver: AccountObserver {
         }
     }
 
-    func accountEvent(_ event: AccountEvent, from origin: RequestOrigin) { events.withLock { $0.append(event) } }
+    func accountEvent(_ event: AccountEvent, from origin: AuditContext) { events.withLock { $0.append(event) } }
 }

@@ -11,7 +11,7 @@ final class ScriptedStore: SessionStore {
     private struct State {
         var sessions: [SessionTicket: Session] = [:]
         var ended: [SessionTicket: SessionEndReason] = [:]
-        var leases: [SessionKey: (lease: RenewalLease, end: Timestamp)] = [:]
+        var leases: [SessionKey: (lease: RefreshLease, end: Timestamp)] = [:]
         var fences: [SessionKey: UInt64] = [:]
         var throttle: [ThrottleKey: ThrottleState] = [:]
         var lifetimes: [Duration] = []
@@ -24,9 +24,9 @@ final class ScriptedStore: SessionStore {
     }
 
     private let state = Mutex(State())
-    private let journal: Journal
+    private let journal: CallRecorder
 
-    init(_ journal: Journal) { self.journal = journal }
+    init(_ journal: CallRecorder) { self.journal = journal }
 
     var count: Int { state.withLock { $0.sessions.count } }
     var isAvailable: Bool { state.withLock { $0.failures.isEmpty } }
@@ -59,18 +59,18 @@ final class ScriptedStore: SessionStore {
     /// How long the states were to be kept, in the order of the changes.
     var throttleLifetimes: [Duration] { state.withLock { $0.lifetimes } }
 
-    func find(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
+    func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
         state.withLock { state in
-            guard !state.isRemote else { return .unknown }
-            let lookup = Self.look(ticket, state, now)
-            if slides, case .live(let session) = lookup { session.touch(at: now, granularity: .zero) }
+            guard !state.isRemote else { return .notCached }
+            let lookup = Self.lookup(ticket, state, now)
+            if slides, case .active(let session) = lookup { session.touch(at: now, granularity: .zero) }
             return lookup
         }
     }
 
     func load(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
         try check(.load)
-        return state.withLock { Self.look(ticket, $0, now) }
+        return state.withLock { Self.lookup(ticket, $0, now) }
     }
 
     func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
@@ -133,48 +133,48 @@ final class ScriptedStore: SessionStore {
 
     func lease(
         _ key: SessionKey, for duration: Duration, now: Timestamp
-    ) async throws(SessionStoreError) -> LeaseAttempt {
+    ) async throws(SessionStoreError) -> LeaseResult {
         try check(.lease)
         return state.withLock { state in
-            guard state.sessions.values.contains(where: { $0.key == key }) else { return .gone }
-            if let held = state.leases[key], held.end > now { return .taken }
-            let lease = RenewalLease(fence: state.fences[key, default: 0] + 1)
-            state.fences[key] = lease.fence
+            guard state.sessions.values.contains(where: { $0.key == key }) else { return .notFound }
+            if let held = state.leases[key], held.end > now { return .heldByOther }
+            let lease = RefreshLease(fence: state.fences[key, default: 0] + 1)
+            state.fences[key] = lease.fencingToken
             state.leases[key] = (lease, now + duration)
-            return .held(lease)
+            return .acquired(lease)
         }
     }
 
     func save(
-        _ renewal: SessionRenewal, ticket: SessionTicket, over session: Session, under lease: RenewalLease,
+        _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
         now: Timestamp
-    ) async throws(SessionStoreError) -> SaveAttempt {
+    ) async throws(SessionStoreError) -> SaveResult {
         try check(.save)
         return state.withLock { state in
-            guard let current = state.sessions[ticket] else { return .gone }
-            guard state.fences[session.key] == lease.fence else { return .fenced }
-            guard current.version == session.version else { return .changed }
-            let renewed = current.renewed(with: renewal)
-            state.sessions[ticket] = renewed
-            return .saved(renewed)
+            guard let current = state.sessions[ticket] else { return .notFound }
+            guard state.fences[session.key] == lease.fencingToken else { return .staleLease }
+            guard current.version == session.version else { return .versionConflict }
+            let refreshed = current.refreshed(with: refresh)
+            state.sessions[ticket] = refreshed
+            return .saved(refreshed)
         }
     }
 
     func reject(
-        _ session: Session, under lease: RenewalLease, now: Timestamp
-    ) async throws(SessionStoreError) -> RejectAttempt {
+        _ session: Session, under lease: RefreshLease, now: Timestamp
+    ) async throws(SessionStoreError) -> RejectResult {
         try check(.reject)
         let isCurrent: Bool? = state.withLock { state in
             state.sessions.values.first { $0.key == session.key }.map {
-                $0.version == session.version && state.fences[session.key] == lease.fence
+                $0.version == session.version && state.fences[session.key] == lease.fencingToken
             }
         }
-        guard let isCurrent else { return .gone }
-        guard isCurrent else { return .changed }
-        return end(.refreshRejected) { $1.key == session.key }.isEmpty ? .gone : .ended
+        guard let isCurrent else { return .notFound }
+        guard isCurrent else { return .versionConflict }
+        return end(.refreshRejected) { $1.key == session.key }.isEmpty ? .notFound : .ended
     }
 
-    func release(_ lease: RenewalLease, of key: SessionKey) async {
+    func release(_ lease: RefreshLease, of key: SessionKey) async {
         state.withLock { state in
             if state.leases[key]?.lease == lease { state.leases[key] = nil }
         }
@@ -224,10 +224,10 @@ final class ScriptedStore: SessionStore {
         return ended
     }
 
-    private static func look(_ ticket: SessionTicket, _ state: State, _ now: Timestamp) -> SessionLookup {
+    private static func lookup(_ ticket: SessionTicket, _ state: State, _ now: Timestamp) -> SessionLookup {
         if let session = state.sessions[ticket] {
-            return now < session.expiresAt ? .live(session) : .none(.expiredAbsolute)
+            return now < session.expiresAt ? .active(session) : .missing(.expiredAbsolute)
         }
-        return .none(state.ended[ticket]?.unauthorizedReason ?? .noSession)
+        return .missing(state.ended[ticket]?.unauthorizedReason ?? .noSession)
     }
 }

@@ -71,12 +71,12 @@ final class ScriptedUpstream: Sendable {
     }
 
     /// A whole answer.
-    static func answer(_ status: String, _ body: String) -> Act {
+    static func response(_ status: String, _ body: String) -> Act {
         .bytes("HTTP/1.1 \(status)\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
     }
 
     /// A port of loopback that nobody listens on.
-    static func refusingPort() async throws -> Int {
+    static func rejectingPort() async throws -> Int {
         try await run([]) { port, _ in port }
     }
 }

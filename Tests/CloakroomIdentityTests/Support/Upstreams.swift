@@ -6,7 +6,7 @@ import Tracing
 
 extension TokenClient {
     /// Fetches the user's data where there were no tokens before.
-    func user(_ tokens: SessionTokens, traceparent: String?) async throws(TokenClientError) -> [UInt8]? {
+    func user(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) -> [UInt8]? {
         try await user(tokens, replacing: nil, traceparent: traceparent)
     }
 }
@@ -17,13 +17,15 @@ enum Upstreams {
     static let now = Timestamp(seconds: 1_700_000_000)
     static let accountKey = KeyedHash(key0: 3, key1: 4)
 
-    static func plan(port: Int, others: [Int] = []) -> UpstreamPlan {
-        UpstreamPlan(
+    static func configuration(port: Int, others: [Int] = []) -> UpstreamConfiguration {
+        UpstreamConfiguration(
             name: "api",
-            targets: ([port] + others).map { UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: $0)) },
-            apiToken: APIToken(value: Secret(apiToken)), signIn: TokenCallPlan(path: "/auth", credentials: .basic),
-            refresh: TokenCallPlan(path: "/auth/refresh"), revoke: TokenCallPlan(path: "/auth/revoke"),
-            user: TokenCallPlan(method: "GET", path: "/user"))
+            targets: ([port] + others).map { UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: $0)) },
+            apiToken: APIToken(value: Secret(apiToken)),
+            signIn: IdentityEndpointConfiguration(path: "/auth", credentials: .basic),
+            refresh: IdentityEndpointConfiguration(path: "/auth/refresh"),
+            revoke: IdentityEndpointConfiguration(path: "/auth/revoke"),
+            user: IdentityEndpointConfiguration(method: "GET", path: "/user"))
     }
 
     static func credentials(_ email: String = "jo@example.com", _ password: String = "canary-password") throws
@@ -33,14 +35,16 @@ enum Upstreams {
     }
 
     static func withClient<R: Sendable>(
-        _ plan: UpstreamPlan, timeout: Duration = .seconds(10), connectTimeout: Duration = .seconds(5),
+        _ configuration: UpstreamConfiguration, timeout: Duration = .seconds(10),
+        connectTimeout: Duration = .seconds(5),
         targets: RecordedTargets? = nil, tracer: (any Tracer)? = nil,
         onInvalidLifetime: (@Sendable () -> Void)? = nil, body: (UpstreamTokenClient) async throws -> R
     ) async throws -> R {
         let client = UpstreamTokenClient(
-            plan, targets: targets ?? RecordedTargets(plan.targets.count),
-            timeouts: TimeoutsPlan(connect: connectTimeout, identity: timeout),
-            eventLoopGroup: MultiThreadedEventLoopGroup.singleton, tls: try UpstreamTLS.configuration(plan.tls),
+            configuration, targets: targets ?? RecordedTargets(configuration.targets.count),
+            timeouts: TimeoutsConfiguration(connect: connectTimeout, identity: timeout),
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            tls: try UpstreamTLS.configuration(configuration.tls),
             tracer: tracer, onInvalidLifetime: onInvalidLifetime)
         do {
             let result = try await body(client)

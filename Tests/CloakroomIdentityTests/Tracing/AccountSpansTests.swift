@@ -16,8 +16,8 @@ struct AccountSpansTests {
             (.timedOut, "upstream_error", true), (.invalidResponse, "upstream_error", true),
         ] as [(TokenClientError.Kind?, String, Bool)])
     func signIn(failure: TokenClientError.Kind?, outcome: String, isError: Bool) async throws {
-        let tested = EndpointsUnderTest(tracer: spans.tracer)
-        if let failure { tested.client.answer(.failure(TokenClientError(failure, in: .signIn))) }
+        let tested = AccountControllerFixture(tracer: spans.tracer)
+        if let failure { tested.client.response(.failure(TokenClientError(failure, in: .signIn))) }
         let (_, server) = try await spans.request { await tested.signIn() }
         let span = try #require(spans.finished.first)
         #expect(spans.finished.count == 1)
@@ -30,7 +30,7 @@ struct AccountSpansTests {
 
     @Test("A body that makes no sense and a store that is away are told apart")
     func otherOutcomes() async throws {
-        let tested = EndpointsUnderTest(tracer: spans.tracer)
+        let tested = AccountControllerFixture(tracer: spans.tracer)
         _ = try await spans.request { await tested.signIn("{") }
         tested.store.fail(.create, .unavailable)
         _ = try await spans.request { await tested.signIn() }
@@ -40,7 +40,7 @@ struct AccountSpansTests {
 
     @Test("A sign-out is a span below its request, and an upstream that cannot be told is an error")
     func signOut() async throws {
-        let tested = EndpointsUnderTest(tracer: spans.tracer)
+        let tested = AccountControllerFixture(tracer: spans.tracer)
         let first = try await tested.ticket()
         let (_, server) = try await spans.request { await tested.signOut(first) }
         _ = try await spans.request { await tested.signOut(first) }
@@ -60,7 +60,7 @@ struct AccountSpansTests {
 
     @Test("A request that is not sampled leaves no span, and its calls carry the context that was given")
     func unsampled() async throws {
-        let tested = EndpointsUnderTest(tracer: spans.tracer)
+        let tested = AccountControllerFixture(tracer: spans.tracer)
         let ticket = try #require(await tested.signIn().ticket)
         _ = await tested.signOut(ticket)
         #expect(spans.finished.isEmpty)
@@ -73,18 +73,19 @@ struct AccountSpansTests {
             apiToken: Upstreams.apiToken,
             users: [MockUser(email: "jo@example.com", password: "canary-password", name: "Jo")])
         let ticket = try await MockAPI.withServer(settings) { mock in
-            try await Upstreams.withClient(Upstreams.plan(port: mock.port), tracer: spans.tracer) { client in
-                let tested = EndpointsUnderTest(tracer: spans.tracer)
-                let endpoints = AccountEndpoints(
-                    store: tested.store, client: client, observer: tested.observer, session: SessionPlan(),
-                    accounts: AccountsPlan(), accounts: AccountHashes(Upstreams.accountKey), tracer: spans.tracer)
-                var request = OwnRequest(
+            try await Upstreams.withClient(Upstreams.configuration(port: mock.port), tracer: spans.tracer) { client in
+                let tested = AccountControllerFixture(tracer: spans.tracer)
+                let endpoints = AccountController(
+                    store: tested.store, client: client, observer: tested.observer, session: SessionConfiguration(),
+                    accounts: AccountsConfiguration(), accounts: AccountHasher(Upstreams.accountKey),
+                    tracer: spans.tracer)
+                var request = AccountRequest(
                     endpoint: .signIn, contentType: "application/json",
                     body: Secret(#"{"email":"jo@example.com","password":"canary-password"}"#), now: Upstreams.now)
-                let ticket = try #require(try await spans.request { await endpoints.answer(request) }.result.ticket)
+                let ticket = try #require(try await spans.request { await endpoints.respond(request) }.result.ticket)
                 request.endpoint = .signOut
                 request.ticket = ticket
-                _ = try await spans.request { await endpoints.answer(request) }
+                _ = try await spans.request { await endpoints.respond(request) }
                 return ticket
             }
         }

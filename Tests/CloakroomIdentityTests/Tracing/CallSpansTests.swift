@@ -6,18 +6,20 @@ import Tracing
 
 @Suite("Spans of calls to the upstream", .timeLimit(.minutes(3)))
 struct CallSpansTests {
-    private static let tokens = ScriptedUpstream.answer("200 OK", #"{"access_token":"canary-access"}"#)
+    private static let tokens = ScriptedUpstream.response("200 OK", #"{"access_token":"canary-access"}"#)
     private let spans = RecordedSpans()
 
     /// A plan whose sign-in is one call.
-    private func plan(port: Int, others: [Int] = []) -> UpstreamPlan {
-        var plan = Upstreams.plan(port: port, others: others)
-        plan.user = nil
-        return plan
+    private func configuration(port: Int, others: [Int] = []) -> UpstreamConfiguration {
+        var configuration = Upstreams.configuration(port: port, others: others)
+        configuration.user = nil
+        return configuration
     }
 
-    private func signIn(_ plan: UpstreamPlan, timeout: Duration = .seconds(10)) async throws -> InMemorySpan {
-        try await Upstreams.withClient(plan, timeout: timeout, tracer: spans.tracer) { client in
+    private func signIn(_ configuration: UpstreamConfiguration, timeout: Duration = .seconds(10)) async throws
+        -> InMemorySpan
+    {
+        try await Upstreams.withClient(configuration, timeout: timeout, tracer: spans.tracer) { client in
             try await spans.request {
                 _ = try? await client.signIn(
                     try Upstreams.credentials(), traceparent: "00-given-01", now: Upstreams.now)
@@ -28,7 +30,7 @@ struct CallSpansTests {
     @Test("A call is a client's span below the current one, and the upstream continues from it")
     func call() async throws {
         try await ScriptedUpstream.run([Self.tokens]) { port, upstream in
-            let server = try await signIn(plan(port: port))
+            let server = try await signIn(configuration(port: port))
             let span = try #require(spans.finished.first)
             #expect(spans.finished.count == 1)
             #expect(span.operationName == "POST")
@@ -49,7 +51,7 @@ struct CallSpansTests {
     @Test("Without a current span there is none, and what was given is sent")
     func unsampled() async throws {
         try await ScriptedUpstream.run([Self.tokens]) { port, upstream in
-            try await Upstreams.withClient(plan(port: port), tracer: spans.tracer) { client in
+            try await Upstreams.withClient(configuration(port: port), tracer: spans.tracer) { client in
                 _ = try? await client.signIn(
                     try Upstreams.credentials(), traceparent: "00-given-01", now: Upstreams.now)
             }
@@ -61,9 +63,9 @@ struct CallSpansTests {
 
     @Test("Each target that is tried has a span of its own, with its number")
     func targets() async throws {
-        let nobody = try await ScriptedUpstream.refusingPort()
+        let nobody = try await ScriptedUpstream.rejectingPort()
         try await ScriptedUpstream.run([Self.tokens]) { port, _ in
-            _ = try await signIn(plan(port: nobody, others: [port]))
+            _ = try await signIn(configuration(port: nobody, others: [port]))
             try #require(spans.finished.count == 2)
             #expect(spans.finished.map { $0.texts["server.port"] } == ["\(nobody)", "\(port)"])
             #expect(spans.finished.map { $0.texts["http.request.resend_count"] } == [nil, "1"])
@@ -75,7 +77,7 @@ struct CallSpansTests {
     @Test("A call that is sent again because its connection broke off has two spans")
     func brokenConnection() async throws {
         try await ScriptedUpstream.run([.close, Self.tokens]) { port, _ in
-            _ = try await signIn(plan(port: port))
+            _ = try await signIn(configuration(port: port))
             #expect(spans.finished.map { $0.texts["http.request.resend_count"] } == [nil, "1"])
             #expect(spans.finished.map(\.isError) == [true, false])
         }
@@ -83,8 +85,8 @@ struct CallSpansTests {
 
     @Test("A status of a failure is the error's type", arguments: ["401", "500"])
     func status(status: String) async throws {
-        try await ScriptedUpstream.run([ScriptedUpstream.answer("\(status) No", "")]) { port, _ in
-            _ = try await signIn(plan(port: port))
+        try await ScriptedUpstream.run([ScriptedUpstream.response("\(status) No", "")]) { port, _ in
+            _ = try await signIn(configuration(port: port))
             let span = try #require(spans.finished.first)
             #expect(span.texts["http.response.status_code"] == status)
             #expect(span.texts["error.type"] == status)
@@ -95,12 +97,12 @@ struct CallSpansTests {
     @Test("An upstream that says nothing, or nonsense, is told apart")
     func failures() async throws {
         try await ScriptedUpstream.run([.silence]) { port, _ in
-            _ = try await signIn(plan(port: port), timeout: .milliseconds(100))
+            _ = try await signIn(configuration(port: port), timeout: .milliseconds(100))
         }
         try await ScriptedUpstream.run([
-            ScriptedUpstream.answer("200 OK", String(repeating: "x", count: 70_000))
+            ScriptedUpstream.response("200 OK", String(repeating: "x", count: 70_000))
         ]) { port, _ in
-            _ = try await signIn(plan(port: port))
+            _ = try await signIn(configuration(port: port))
         }
         #expect(
             spans.finished.map { $0.texts["error.type"] } == ["upstream_timeout", "upstream_invalid_response"])

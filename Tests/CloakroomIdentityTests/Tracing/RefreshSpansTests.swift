@@ -13,11 +13,11 @@ struct RefreshSpansTests {
         arguments: [
             (nil, "success", false), (.rejected, "rejected", false), (.timedOut, "transient", true),
         ] as [(TokenClientError.Kind?, String, Bool)])
-    func renewal(failure: TokenClientError.Kind?, outcome: String, isError: Bool) async throws {
-        let tested = RenewerUnderTest(tracer: spans.tracer)
+    func refresh(failure: TokenClientError.Kind?, outcome: String, isError: Bool) async throws {
+        let tested = RefresherFixture(tracer: spans.tracer)
         let (ticket, session) = try await tested.session()
         if let failure { tested.client.fail(failure) }
-        let (_, server) = try await spans.request { await tested.renew(session, ticket) }
+        let (_, server) = try await spans.request { await tested.refresh(session, ticket) }
         await tested.settle()
         let span = try #require(spans.finished.first)
         #expect(spans.finished.count == 1)
@@ -30,12 +30,12 @@ struct RefreshSpansTests {
 
     @Test("A renewal in the background and one for a request that is not sampled leave no span")
     func untraced() async throws {
-        let tested = RenewerUnderTest(tracer: spans.tracer)
+        let tested = RefresherFixture(tracer: spans.tracer)
         let (ticket, session) = try await tested.session()
-        _ = await tested.renew(session, ticket)
+        _ = await tested.refresh(session, ticket)
         await tested.settle()
         let (otherTicket, other) = try await tested.session("2")
-        tested.renewer.renewSoon(other, ticket: otherTicket)
+        tested.refresher.refreshInBackground(other, ticket: otherTicket)
         await tested.settle()
         #expect(tested.results == [.success, .success])
         #expect(spans.finished.isEmpty)

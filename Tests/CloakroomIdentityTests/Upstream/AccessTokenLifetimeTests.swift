@@ -5,7 +5,7 @@ import Testing
 @testable import CloakroomIdentity
 
 @Suite("The lifetime of an access token")
-struct AccessTokenLifetimeTests {
+struct AccessTokenExpiryTests {
     private let now = Upstreams.now
 
     private func jwt(_ payload: String) -> [UInt8] {
@@ -16,13 +16,13 @@ struct AccessTokenLifetimeTests {
 
     @Test("is the seconds that the answer tells")
     func seconds() {
-        #expect(AccessTokenLifetime(seconds: .number(300), now: now) == .ends(now + .seconds(300)))
-        #expect(AccessTokenLifetime(seconds: .number(0.5), now: now) == .ends(now + .milliseconds(500)))
+        #expect(AccessTokenExpiry(seconds: .number(300), now: now) == .ends(now + .seconds(300)))
+        #expect(AccessTokenExpiry(seconds: .number(0.5), now: now) == .ends(now + .milliseconds(500)))
     }
 
     @Test("Rule 37: is read from a string that holds a number", arguments: ["3600", "3600.0", "3.6e3"])
     func text(text: String) {
-        #expect(AccessTokenLifetime(seconds: .string(text), now: now) == .ends(now + .seconds(3_600)))
+        #expect(AccessTokenExpiry(seconds: .string(text), now: now) == .ends(now + .seconds(3_600)))
     }
 
     @Test(
@@ -34,7 +34,7 @@ struct AccessTokenLifetimeTests {
             .number(0.000_1), .bool(true), .array([]), .object([:]), .array([.number(3_600)]),
         ] as [JSONValue])
     func nonsenseSeconds(value: JSONValue) {
-        let lifetime = AccessTokenLifetime(seconds: value, now: now)
+        let lifetime = AccessTokenExpiry(seconds: value, now: now)
         #expect(lifetime == .invalid)
         #expect(lifetime.end == nil)
     }
@@ -43,16 +43,16 @@ struct AccessTokenLifetimeTests {
     func exp() {
         for padding in 0..<4 {
             let payload = #"{"exp":1700000300,"sub":"\#(String(repeating: "ÿ", count: padding))?>"}"#
-            #expect(AccessTokenLifetime(jwt: jwt(payload), now: now) == .ends(now + .seconds(300)))
+            #expect(AccessTokenExpiry(jwt: jwt(payload), now: now) == .ends(now + .seconds(300)))
         }
-        #expect(AccessTokenLifetime(jwt: jwt(#"{"exp":"1700000300"}"#), now: now) == .ends(now + .seconds(300)))
+        #expect(AccessTokenExpiry(jwt: jwt(#"{"exp":"1700000300"}"#), now: now) == .ends(now + .seconds(300)))
     }
 
     @Test(
         "Rule 37: is not known when exp has passed already or is nonsense",
         arguments: ["1700000000", "1600000000", "0", "-1", "1e300", "1e30", #""soon""#, "true", "[]", "253402300801"])
     func nonsenseExp(exp: String) {
-        #expect(AccessTokenLifetime(jwt: jwt(#"{"exp":\#(exp)}"#), now: now) == .invalid)
+        #expect(AccessTokenExpiry(jwt: jwt(#"{"exp":\#(exp)}"#), now: now) == .invalid)
     }
 
     @Test(
@@ -62,7 +62,7 @@ struct AccessTokenLifetimeTests {
             String(repeating: ".", count: 16_384),
         ])
     func unknown(token: String) {
-        #expect(AccessTokenLifetime(jwt: Array(token.utf8), now: now) == .unspecified)
-        #expect(AccessTokenLifetime(jwt: jwt(#"{"exp":null}"#), now: now) == .unspecified)
+        #expect(AccessTokenExpiry(jwt: Array(token.utf8), now: now) == .unspecified)
+        #expect(AccessTokenExpiry(jwt: jwt(#"{"exp":null}"#), now: now) == .unspecified)
     }
 }

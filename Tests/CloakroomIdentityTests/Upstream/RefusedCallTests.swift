@@ -4,9 +4,9 @@ import Testing
 @testable import CloakroomIdentity
 
 @Suite("A response that refuses an identity call")
-struct RefusedCallTests {
+struct RejectedCallTests {
     private func kind(_ status: Int, _ body: String = "", rejected: Set<Int>) -> TokenClientError.Kind {
-        RefusedCall.kind(status: status, body: Array(body.utf8), rejected: rejected)
+        RejectedCall.kind(status: status, body: Array(body.utf8), rejected: rejected)
     }
 
     @Test(
@@ -24,7 +24,7 @@ struct RefusedCallTests {
                 case 403: .misconfigured(.forbidden)
                 case 404: .misconfigured(.notFound)
                 case 408, 425, 429: .busy
-                default: .misconfigured(.requestRefused)
+                default: .misconfigured(.requestRejected)
                 }
             #expect(kind(status, body, rejected: []) == expected, "\(status)")
             #expect(kind(status, body, rejected: [status]) == .rejected, "\(status)")
@@ -62,16 +62,16 @@ struct RefusedCallTests {
     @Test("is a failure of the upstream with 5xx, and makes no sense with anything else")
     func otherClasses() {
         for status in [500, 502, 503, 599] {
-            #expect(kind(status, #"{"error":"invalid_grant"}"#, rejected: RefusedCall.signInStatuses) == .unreachable)
+            #expect(kind(status, #"{"error":"invalid_grant"}"#, rejected: RejectedCall.signInStatuses) == .unreachable)
         }
         for status in [100, 301, 302, 399] {
-            #expect(kind(status, rejected: RefusedCall.signInStatuses) == .invalidResponse)
+            #expect(kind(status, rejected: RejectedCall.signInStatuses) == .invalidResponse)
         }
     }
 
     @Test("rejects a password by default with 400, 401, 403 and 422, and a refresh token with 401")
     func defaults() {
-        #expect(RefusedCall.signInStatuses == [400, 401, 403, 422])
-        #expect(RefusedCall.refreshStatuses == [401])
+        #expect(RejectedCall.signInStatuses == [400, 401, 403, 422])
+        #expect(RejectedCall.refreshStatuses == [401])
     }
 }

@@ -3,43 +3,43 @@ import CloakroomIdentity
 import Testing
 
 @Suite("The call that renews tokens", .timeLimit(.minutes(1)))
-struct RenewalCallTests {
-    private static let answer = #"{"accessToken":"canary-access-2","refreshToken":"canary-refresh-2"}"#
+struct RefreshCallTests {
+    private static let response = #"{"accessToken":"canary-access-2","refreshToken":"canary-refresh-2"}"#
     private let now = Upstreams.now
-    private let tokens = SessionTokens(
+    private let tokens = TokenSet(
         authorization: Secret("Bearer canary-access-1"), refreshToken: Secret("canary-refresh-1"),
         obtainedAt: Upstreams.now - .seconds(300))
 
     private struct Call {
-        var result: Result<SessionTokens, TokenClientError>
+        var result: Result<TokenSet, TokenClientError>
         var requests: [String]
         var connectionCount: Int
 
-        var tokens: SessionTokens? { try? result.get() }
+        var tokens: TokenSet? { try? result.get() }
         var kind: TokenClientError.Kind? {
-            if case .failure(let error) = result, error.call == .renew { error.kind } else { nil }
+            if case .failure(let error) = result, error.call == .refresh { error.kind } else { nil }
         }
     }
 
-    private func renew(
-        _ script: [ScriptedUpstream.Act], tokens: SessionTokens? = nil, timeout: Duration = .seconds(10),
-        change: (inout UpstreamPlan) -> Void = { _ in }
+    private func refresh(
+        _ script: [ScriptedUpstream.Act], tokens: TokenSet? = nil, timeout: Duration = .seconds(10),
+        change: (inout UpstreamConfiguration) -> Void = { _ in }
     ) async throws -> Call {
         try await ScriptedUpstream.run(script) { port, upstream in
-            var plan = Upstreams.plan(port: port)
-            change(&plan)
-            let result = try await Upstreams.withClient(plan, timeout: timeout) { client in
-                await Self.renew(tokens ?? self.tokens, with: client)
+            var configuration = Upstreams.configuration(port: port)
+            change(&configuration)
+            let result = try await Upstreams.withClient(configuration, timeout: timeout) { client in
+                await Self.refresh(tokens ?? self.tokens, with: client)
             }
             return Call(result: result, requests: upstream.requests, connectionCount: upstream.connectionCount)
         }
     }
 
-    private static func renew(
-        _ tokens: SessionTokens, with client: UpstreamTokenClient
-    ) async -> Result<SessionTokens, TokenClientError> {
+    private static func refresh(
+        _ tokens: TokenSet, with client: UpstreamTokenClient
+    ) async -> Result<TokenSet, TokenClientError> {
         do throws(TokenClientError) {
-            return .success(try await client.renew(tokens, traceparent: "00-a-b-01", now: Upstreams.now))
+            return .success(try await client.refresh(tokens, traceparent: "00-a-b-01", now: Upstreams.now))
         } catch {
             return .failure(error)
         }
@@ -47,10 +47,10 @@ struct RenewalCallTests {
 
     @Test("gives new tokens for the refresh token")
     func success() async throws {
-        let call = try await renew([ScriptedUpstream.answer("200 OK", Self.answer)])
+        let call = try await refresh([ScriptedUpstream.response("200 OK", Self.response)])
         #expect(
             call.tokens
-                == SessionTokens(
+                == TokenSet(
                     authorization: Secret("Bearer canary-access-2"), refreshToken: Secret("canary-refresh-2"),
                     obtainedAt: now))
         let request = try #require(call.requests.first)
@@ -64,15 +64,15 @@ struct RenewalCallTests {
 
     @Test("keeps the refresh token where the answer has none")
     func noRotation() async throws {
-        let call = try await renew([ScriptedUpstream.answer("200 OK", #"{"accessToken":"a"}"#)])
+        let call = try await refresh([ScriptedUpstream.response("200 OK", #"{"accessToken":"a"}"#)])
         #expect(call.tokens?.refreshToken == Secret("canary-refresh-1"))
         #expect(call.tokens?.authorization == Secret("Bearer a"))
     }
 
     @Test("sends the refresh token as JSON where the plan says so")
     func json() async throws {
-        let call = try await renew([ScriptedUpstream.answer("200 OK", Self.answer)]) {
-            $0.refresh = TokenCallPlan(path: "/token", credentials: .json)
+        let call = try await refresh([ScriptedUpstream.response("200 OK", Self.response)]) {
+            $0.refresh = IdentityEndpointConfiguration(path: "/token", credentials: .json)
         }
         let request = try #require(call.requests.first)
         #expect(request.hasSuffix("\r\n\r\n" + #"{"refreshToken":"canary-refresh-1"}"#))
@@ -83,36 +83,39 @@ struct RenewalCallTests {
         "Rule 37: knows no end for a lifetime that makes no sense",
         arguments: ["0", "-1", "-1e300", "1e300", "1e30", #""soon""#, "true", "[]", "{}"])
     func lifetimes(value: String) async throws {
-        let answer = #"{"accessToken":"a","expires_in":\#(value)}"#
-        let call = try await renew([ScriptedUpstream.answer("200 OK", answer)]) {
-            $0.refresh = TokenCallPlan(path: "/auth/refresh", expiresIn: "expires_in")
+        let response = #"{"accessToken":"a","expires_in":\#(value)}"#
+        let call = try await refresh([ScriptedUpstream.response("200 OK", response)]) {
+            $0.refresh = IdentityEndpointConfiguration(path: "/auth/refresh", expiresIn: "expires_in")
         }
-        #expect(try #require(call.tokens).accessExpiresAt == nil)
+        #expect(try #require(call.tokens).accessTokenExpiresAt == nil)
     }
 
     @Test("Rule 37: reads a lifetime that is a string")
     func lifetimeText() async throws {
-        let call = try await renew([ScriptedUpstream.answer("200 OK", #"{"accessToken":"a","expires_in":"3600"}"#)]) {
-            $0.refresh = TokenCallPlan(path: "/auth/refresh", expiresIn: "expires_in")
+        let call = try await refresh([ScriptedUpstream.response("200 OK", #"{"accessToken":"a","expires_in":"3600"}"#)])
+        {
+            $0.refresh = IdentityEndpointConfiguration(path: "/auth/refresh", expiresIn: "expires_in")
         }
-        #expect(call.tokens?.accessExpiresAt == now + .seconds(3_600))
+        #expect(call.tokens?.accessTokenExpiresAt == now + .seconds(3_600))
     }
 
     @Test("Rule 37: says once that an upstream's lifetimes make no sense")
     func lifetimeLog() async throws {
-        let answer = ScriptedUpstream.answer("200 OK", #"{"accessToken":"a","refreshToken":"r","expires_in":0}"#)
-        try await ScriptedUpstream.run([answer]) { [tokens] port, _ in
-            var plan = Upstreams.plan(port: port)
-            plan.refresh?.expiresIn = "expires_in"
-            plan.signIn?.expiresIn = "expires_in"
-            let journal = Journal()
-            try await Upstreams.withClient(plan, onInvalidLifetime: { journal.note("invalid") }) { client in
+        let response = ScriptedUpstream.response("200 OK", #"{"accessToken":"a","refreshToken":"r","expires_in":0}"#)
+        try await ScriptedUpstream.run([response]) { [tokens] port, _ in
+            var configuration = Upstreams.configuration(port: port)
+            configuration.refresh?.expiresIn = "expires_in"
+            configuration.signIn?.expiresIn = "expires_in"
+            let journal = CallRecorder()
+            try await Upstreams.withClient(configuration, onInvalidLifetime: { journal.note("invalid") }) { client in
                 _ = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: Upstreams.now)
-                for _ in 0..<3 { _ = try await client.renew(tokens, traceparent: nil, now: Upstreams.now) }
+                for _ in 0..<3 { _ = try await client.refresh(tokens, traceparent: nil, now: Upstreams.now) }
             }
             #expect(journal.all == ["invalid"])
-            try await Upstreams.withClient(Upstreams.plan(port: port), onInvalidLifetime: { journal.note("none") }) {
-                _ = try await $0.renew(tokens, traceparent: nil, now: Upstreams.now)
+            try await Upstreams.withClient(
+                Upstreams.configuration(port: port), onInvalidLifetime: { journal.note("none") }
+            ) {
+                _ = try await $0.refresh(tokens, traceparent: nil, now: Upstreams.now)
             }
             #expect(journal.all == ["invalid"])
         }
@@ -124,29 +127,29 @@ struct RenewalCallTests {
             ("401 Unauthorized", "", .rejected), ("401 Unauthorized", #"{"error":"Unauthorized"}"#, .rejected),
             ("400 Bad Request", #"{"error":"invalid_grant"}"#, .rejected),
             ("403 Forbidden", #"{"error":"invalid_grant"}"#, .rejected),
-            ("400 Bad Request", "", .misconfigured(.requestRefused)),
+            ("400 Bad Request", "", .misconfigured(.requestRejected)),
             ("400 Bad Request", #"{"error":"invalid_request"}"#, .misconfigured(.invalidRequest)),
             ("400 Bad Request", #"{"error":"unauthorized_client"}"#, .misconfigured(.unauthorizedClient)),
             ("401 Unauthorized", #"{"error":"invalid_client"}"#, .misconfigured(.invalidClient)),
             ("403 Forbidden", "", .misconfigured(.forbidden)), ("404 Not Found", "", .misconfigured(.notFound)),
-            ("422 Unprocessable", "", .misconfigured(.requestRefused)),
+            ("422 Unprocessable", "", .misconfigured(.requestRejected)),
             ("302 Found\r\nLocation: /", #"{"error":"invalid_grant"}"#, .invalidResponse),
             ("408 Request Timeout", "", .busy), ("429 Too Many Requests", "", .busy),
             ("500 Oops", #"{"error":"invalid_grant"}"#, .unreachable), ("502 Bad Gateway", "", .unreachable),
             ("503 Unavailable", "", .unreachable),
         ] as [(String, String, TokenClientError.Kind)])
     func statuses(status: String, body: String, kind: TokenClientError.Kind) async throws {
-        let call = try await renew([ScriptedUpstream.answer(status, body)])
+        let call = try await refresh([ScriptedUpstream.response(status, body)])
         #expect(call.kind == kind)
         #expect(call.requests.count == 1)
     }
 
     @Test("Rule 36: is rejected by other statuses where the plan lists them, and by those only")
     func listedStatuses() async throws {
-        for (status, kind) in [("400 Bad", .rejected), ("401 No", .misconfigured(.requestRefused))]
+        for (status, kind) in [("400 Bad", .rejected), ("401 No", .misconfigured(.requestRejected))]
             as [(String, TokenClientError.Kind)]
         {
-            let call = try await renew([ScriptedUpstream.answer(status, "")]) {
+            let call = try await refresh([ScriptedUpstream.response(status, "")]) {
                 $0.refresh?.rejectedStatuses = [400, 403]
             }
             #expect(call.kind == kind)
@@ -158,51 +161,51 @@ struct RenewalCallTests {
         let start = #"{"error":"invalid_client","x":""#
         let long = start + String(repeating: "x", count: 10_000) + #""}"#
         for act in [
-            ScriptedUpstream.answer("401 Unauthorized", long),
+            ScriptedUpstream.response("401 Unauthorized", long),
             .bytes("HTTP/1.1 401 Unauthorized\r\nContent-Length: 100\r\n\r\n" + start),
             .bytesThenClose("HTTP/1.1 401 Unauthorized\r\nContent-Length: 100\r\n\r\n" + start),
             .bytes("HTTP/1.1 401 Unauthorized\r\nContent-Length: 100\r\n\r\n"),
             .bytesThenClose("HTTP/1.1 401 Unauthorized\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"err\r\n"),
         ] {
-            #expect(try await renew([act], timeout: .seconds(2)).kind == .invalidResponse)
+            #expect(try await refresh([act], timeout: .seconds(2)).kind == .invalidResponse)
         }
     }
 
     @Test(
         "finds no sense in an answer that has no tokens, or is too large, and rejects nobody for it",
         arguments: [
-            ScriptedUpstream.answer("200 OK", ""), ScriptedUpstream.answer("200 OK", "{}"),
-            ScriptedUpstream.answer("200 OK", "<html>login</html>"), ScriptedUpstream.answer("204 No Content", ""),
-            ScriptedUpstream.answer("200 OK", #"{"accessToken":"a\r\nb"}"#),
-            ScriptedUpstream.answer("200 OK", #"{"accessToken":"a","refreshToken":7}"#),
-            ScriptedUpstream.answer("200 OK", String(repeating: " ", count: 65_536) + answer),
+            ScriptedUpstream.response("200 OK", ""), ScriptedUpstream.response("200 OK", "{}"),
+            ScriptedUpstream.response("200 OK", "<html>login</html>"), ScriptedUpstream.response("204 No Content", ""),
+            ScriptedUpstream.response("200 OK", #"{"accessToken":"a\r\nb"}"#),
+            ScriptedUpstream.response("200 OK", #"{"accessToken":"a","refreshToken":7}"#),
+            ScriptedUpstream.response("200 OK", String(repeating: " ", count: 65_536) + response),
             .bytesThenClose("SSH-2.0-OpenSSH_9\r\n\r\n"),
         ])
     func nonsense(act: ScriptedUpstream.Act) async throws {
-        let call = try await renew([act])
+        let call = try await refresh([act])
         #expect(call.kind == .invalidResponse)
         #expect(call.requests.count == 1)
     }
 
     @Test("takes an answer of 64 KiB")
-    func largestAnswer() async throws {
-        let padding = String(repeating: " ", count: 65_536 - Self.answer.utf8.count)
-        let call = try await renew([ScriptedUpstream.answer("200 OK", padding + Self.answer)])
+    func largestResponse() async throws {
+        let padding = String(repeating: " ", count: 65_536 - Self.response.utf8.count)
+        let call = try await refresh([ScriptedUpstream.response("200 OK", padding + Self.response)])
         #expect(call.tokens?.refreshToken == Secret("canary-refresh-2"))
     }
 
     @Test("is never sent twice, whatever happens to the connection", arguments: [ScriptedUpstream.Act.close, .reset])
     func sentOnce(act: ScriptedUpstream.Act) async throws {
-        let call = try await renew([act, ScriptedUpstream.answer("200 OK", Self.answer)])
+        let call = try await refresh([act, ScriptedUpstream.response("200 OK", Self.response)])
         #expect(call.kind == .unreachable)
         #expect(call.requests.count == 1)
     }
 
     @Test("is not sent to the next target once it was sent to one")
     func oneTarget() async throws {
-        try await ScriptedUpstream.run([ScriptedUpstream.answer("200 OK", Self.answer)]) { other, next in
-            let call = try await renew([.close]) {
-                $0.targets.append(UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: other)))
+        try await ScriptedUpstream.run([ScriptedUpstream.response("200 OK", Self.response)]) { other, next in
+            let call = try await refresh([.close]) {
+                $0.targets.append(UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: other)))
             }
             #expect(call.kind == .unreachable)
             #expect(call.requests.count == 1 && next.requests.isEmpty)
@@ -211,9 +214,9 @@ struct RenewalCallTests {
 
     @Test("goes to the next target where one refuses connections")
     func nextTarget() async throws {
-        let refusing = try await ScriptedUpstream.refusingPort()
-        let call = try await renew([ScriptedUpstream.answer("200 OK", Self.answer)]) {
-            $0.targets.insert(UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: refusing)), at: 0)
+        let rejecting = try await ScriptedUpstream.rejectingPort()
+        let call = try await refresh([ScriptedUpstream.response("200 OK", Self.response)]) {
+            $0.targets.insert(UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: rejecting)), at: 0)
         }
         #expect(call.tokens != nil)
         #expect(call.requests.count == 1)
@@ -221,13 +224,13 @@ struct RenewalCallTests {
 
     @Test("has a connection of its own, so that none which was closed just now can swallow it")
     func ownConnection() async throws {
-        try await ScriptedUpstream.run([ScriptedUpstream.answer("200 OK", Self.answer)]) { port, upstream in
-            try await Upstreams.withClient(Upstreams.plan(port: port)) { client in
+        try await ScriptedUpstream.run([ScriptedUpstream.response("200 OK", Self.response)]) { port, upstream in
+            try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
                 _ = try await client.user(tokens, traceparent: nil)
                 _ = try await client.user(tokens, traceparent: nil)
                 #expect(upstream.connectionCount == 1)
-                _ = try await client.renew(tokens, traceparent: nil, now: now)
-                _ = try await client.renew(tokens, traceparent: nil, now: now)
+                _ = try await client.refresh(tokens, traceparent: nil, now: now)
+                _ = try await client.refresh(tokens, traceparent: nil, now: now)
                 #expect(upstream.connectionCount == 3)
             }
         }
@@ -236,35 +239,35 @@ struct RenewalCallTests {
     @Test("times out when nothing comes, and when the body stops")
     func timeouts() async throws {
         for act in [ScriptedUpstream.Act.silence, .bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")] {
-            let call = try await renew([act], timeout: .milliseconds(200))
+            let call = try await refresh([act], timeout: .milliseconds(200))
             #expect(call.kind == .timedOut)
             #expect(call.requests.count == 1)
         }
     }
 
     @Test("rejects nobody where there is nothing to renew with, and sends nothing")
-    func nothingToRenewWith() async throws {
-        let lone = SessionTokens(authorization: Secret("Bearer a"), obtainedAt: now)
-        let without = try await renew([.silence], tokens: lone)
-        let unplanned = try await renew([.silence]) { $0.refresh = nil }
+    func nothingToRefreshWith() async throws {
+        let lone = TokenSet(authorization: Secret("Bearer a"), obtainedAt: now)
+        let without = try await refresh([.silence], tokens: lone)
+        let unplanned = try await refresh([.silence]) { $0.refresh = nil }
         for call in [without, unplanned] {
             #expect(call.kind == .invalidResponse)
             #expect(call.connectionCount == 0)
         }
-        var plan = Upstreams.plan(port: 1)
-        #expect(try await Upstreams.withClient(plan) { $0.canRenew })
-        plan.refresh = nil
-        #expect(try await !Upstreams.withClient(plan) { $0.canRenew })
+        var configuration = Upstreams.configuration(port: 1)
+        #expect(try await Upstreams.withClient(configuration) { $0.supportsRefresh })
+        configuration.refresh = nil
+        #expect(try await !Upstreams.withClient(configuration) { $0.supportsRefresh })
     }
 
     @Test("Rule 22: puts no token and no API key into an error, whatever goes wrong")
     func canaries() async throws {
         let acts: [ScriptedUpstream.Act] = [
-            .close, .reset, ScriptedUpstream.answer("401 Unauthorized", "canary"),
-            ScriptedUpstream.answer("200 OK", #"{"accessToken":"canary\n"}"#), .bytesThenClose("canary\r\n\r\n"),
+            .close, .reset, ScriptedUpstream.response("401 Unauthorized", "canary"),
+            ScriptedUpstream.response("200 OK", #"{"accessToken":"canary\n"}"#), .bytesThenClose("canary\r\n\r\n"),
         ]
         for act in acts {
-            let result = try await renew([act]).result
+            let result = try await refresh([act]).result
             #expect(throws: TokenClientError.self) { try result.get() }
             var dumped = ""
             dump(result, to: &dumped)
@@ -275,22 +278,24 @@ struct RenewalCallTests {
 
 @Suite("The call for a user's data", .timeLimit(.minutes(1)))
 struct UserCallTests {
-    private let tokens = SessionTokens(authorization: Secret("Bearer canary-access"), obtainedAt: Upstreams.now)
+    private let tokens = TokenSet(authorization: Secret("Bearer canary-access"), obtainedAt: Upstreams.now)
 
     private func user(
-        _ act: ScriptedUpstream.Act, change: (inout UpstreamPlan) -> Void = { _ in }
+        _ act: ScriptedUpstream.Act, change: (inout UpstreamConfiguration) -> Void = { _ in }
     ) async throws -> (document: [UInt8]?, requests: [String]) {
         try await ScriptedUpstream.run([act]) { port, upstream in
-            var plan = Upstreams.plan(port: port)
-            change(&plan)
-            let document = try await Upstreams.withClient(plan) { try await $0.user(tokens, traceparent: "00-a-b-01") }
+            var configuration = Upstreams.configuration(port: port)
+            change(&configuration)
+            let document = try await Upstreams.withClient(configuration) {
+                try await $0.user(tokens, traceparent: "00-a-b-01")
+            }
             return (document, upstream.requests)
         }
     }
 
     @Test("gives the document, compact")
     func success() async throws {
-        let call = try await user(ScriptedUpstream.answer("200 OK", #"{ "name": "Jo" }"#))
+        let call = try await user(ScriptedUpstream.response("200 OK", #"{ "name": "Jo" }"#))
         #expect(call.document == Array(#"{"name":"Jo"}"#.utf8))
         let request = try #require(call.requests.first)
         #expect(request.hasPrefix("GET /user HTTP/1.1\r\n"))
@@ -314,8 +319,8 @@ struct UserCallTests {
         var tokens = tokens
         tokens.authorization = Secret("Bearer canary-access-0123456789")
         let document = body.replacing("canary-access", with: "canary-access-0123456789")
-        try await ScriptedUpstream.run([ScriptedUpstream.answer(status, document)]) { [tokens] port, _ in
-            try await Upstreams.withClient(Upstreams.plan(port: port)) { client in
+        try await ScriptedUpstream.run([ScriptedUpstream.response(status, document)]) { [tokens] port, _ in
+            try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
                 await #expect(throws: TokenClientError(kind, in: .user, isUnjudged: status.hasPrefix("5"))) {
                     try await client.user(tokens, traceparent: nil)
                 }
@@ -326,12 +331,12 @@ struct UserCallTests {
 
     @Test("Rule 39: refuses a document with the tokens that were replaced in it, however they are written")
     func previousTokens() async throws {
-        let previous = SessionTokens(
+        let previous = TokenSet(
             authorization: Secret("Bearer canary-access-before"), refreshToken: Secret("canary-refresh-before"),
             obtainedAt: Upstreams.now)
         for text in [#"{"t":"canary\u002daccess-before"}"#, #"{"canary-refresh-before":1}"#] {
-            try await ScriptedUpstream.run([ScriptedUpstream.answer("200 OK", text)]) { [tokens] port, _ in
-                try await Upstreams.withClient(Upstreams.plan(port: port)) { client in
+            try await ScriptedUpstream.run([ScriptedUpstream.response("200 OK", text)]) { [tokens] port, _ in
+                try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
                     await #expect(throws: TokenClientError(.invalidResponse, in: .user)) {
                         try await client.user(tokens, replacing: previous, traceparent: nil)
                     }
@@ -345,8 +350,8 @@ struct UserCallTests {
     @Test("Rule 31: refuses a large document of nested brackets at once")
     func nestedDocument() async throws {
         let text = #"{"a":"# + String(repeating: "[", count: 22_500) + String(repeating: "]", count: 22_500) + "}"
-        try await ScriptedUpstream.run([ScriptedUpstream.answer("200 OK", text)]) { [tokens] port, _ in
-            try await Upstreams.withClient(Upstreams.plan(port: port), timeout: .seconds(2)) { client in
+        try await ScriptedUpstream.run([ScriptedUpstream.response("200 OK", text)]) { [tokens] port, _ in
+            try await Upstreams.withClient(Upstreams.configuration(port: port), timeout: .seconds(2)) { client in
                 let time = await ContinuousClock().measure {
                     await #expect(throws: TokenClientError(.invalidResponse, in: .user)) {
                         try await client.user(tokens, traceparent: nil)
@@ -360,7 +365,7 @@ struct UserCallTests {
     @Test("times out when nothing comes")
     func timeout() async throws {
         try await ScriptedUpstream.run([.silence]) { port, _ in
-            try await Upstreams.withClient(Upstreams.plan(port: port), timeout: .milliseconds(200)) { client in
+            try await Upstreams.withClient(Upstreams.configuration(port: port), timeout: .milliseconds(200)) { client in
                 await #expect(throws: TokenClientError(.timedOut, in: .user)) {
                     try await client.user(tokens, traceparent: nil)
                 }

@@ -5,18 +5,19 @@ import Testing
 
 @Suite("Identity calls and the targets that requests use too", .timeLimit(.minutes(3)))
 struct SharedTargetsTests {
-    private static let tokens = ScriptedUpstream.answer("200 OK", #"{"accessToken":"access","refreshToken":"refresh"}"#)
-    private static let user = ScriptedUpstream.answer("200 OK", "{}")
-    private static let held = SessionTokens(
+    private static let tokens = ScriptedUpstream.response(
+        "200 OK", #"{"accessToken":"access","refreshToken":"refresh"}"#)
+    private static let user = ScriptedUpstream.response("200 OK", "{}")
+    private static let held = TokenSet(
         authorization: Secret("Bearer access"), refreshToken: Secret("refresh"), obtainedAt: Upstreams.now)
 
     @Test("A target that refuses is reported, one that is connected to is reported once, and the user is a follow-up")
     func reports() async throws {
-        let refusing = try await ScriptedUpstream.refusingPort()
+        let rejecting = try await ScriptedUpstream.rejectingPort()
         try await ScriptedUpstream.run([Self.tokens, Self.user]) { port, _ in
             let targets = RecordedTargets(2)
-            let plan = Upstreams.plan(port: refusing, others: [port])
-            _ = try await Upstreams.withClient(plan, targets: targets) { client in
+            let configuration = Upstreams.configuration(port: rejecting, others: [port])
+            _ = try await Upstreams.withClient(configuration, targets: targets) { client in
                 _ = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: Upstreams.now)
             }
             #expect(
@@ -27,18 +28,18 @@ struct SharedTargetsTests {
 
     @Test("A target that does not respond costs the connect timeout, is reported, and leaves half of the time")
     func blackHole() async throws {
-        let deaf = try await UnansweredPort(.isDeaf)
+        let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
         try await ScriptedUpstream.run([Self.tokens]) { port, upstream in
             for (connect, identity) in [
                 (Duration.milliseconds(300), Duration.seconds(30)), (.seconds(30), .seconds(6)),
             ] {
                 let targets = RecordedTargets(2)
-                let plan = Upstreams.plan(port: deaf.port, others: [port])
+                let configuration = Upstreams.configuration(port: deaf.port, others: [port])
                 _ = try await Upstreams.withClient(
-                    plan, timeout: identity, connectTimeout: connect, targets: targets
+                    configuration, timeout: identity, connectTimeout: connect, targets: targets
                 ) { client in
-                    _ = try await client.renew(Self.held, traceparent: nil, now: Upstreams.now)
+                    _ = try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
                 }
                 #expect(targets.reports == [.failed(0, .timedOut), .reached(1)])
             }
@@ -48,11 +49,12 @@ struct SharedTargetsTests {
 
     @Test("A call whose time ends before that of the connection reports the target too")
     func callEndsFirst() async throws {
-        let deaf = try await UnansweredPort(.isDeaf)
+        let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
         let targets = RecordedTargets(1)
         _ = try await Upstreams.withClient(
-            Upstreams.plan(port: deaf.port), timeout: .seconds(30), connectTimeout: .seconds(30), targets: targets
+            Upstreams.configuration(port: deaf.port), timeout: .seconds(30), connectTimeout: .seconds(30),
+            targets: targets
         ) { client in
             // Two seconds at most.
             await #expect(throws: TokenClientError(.timedOut, in: .revoke, isUnjudged: true)) {
@@ -67,10 +69,10 @@ struct SharedTargetsTests {
         try await ScriptedUpstream.run([.silence]) { port, _ in
             let targets = RecordedTargets(1)
             _ = try await Upstreams.withClient(
-                Upstreams.plan(port: port), timeout: .milliseconds(300), targets: targets
+                Upstreams.configuration(port: port), timeout: .milliseconds(300), targets: targets
             ) { client in
-                await #expect(throws: TokenClientError(.timedOut, in: .renew)) {
-                    try await client.renew(Self.held, traceparent: nil, now: Upstreams.now)
+                await #expect(throws: TokenClientError(.timedOut, in: .refresh)) {
+                    try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
                 }
             }
             #expect(targets.reports == [.reached(0)])
@@ -82,10 +84,10 @@ struct SharedTargetsTests {
         for act in [ScriptedUpstream.Act.close, .reset] {
             try await ScriptedUpstream.run([act]) { first, one in
                 try await ScriptedUpstream.run([Self.tokens]) { second, other in
-                    let plan = Upstreams.plan(port: first, others: [second])
-                    _ = try await Upstreams.withClient(plan) { client in
-                        await #expect(throws: TokenClientError(.unreachable, in: .renew)) {
-                            try await client.renew(Self.held, traceparent: nil, now: Upstreams.now)
+                    let configuration = Upstreams.configuration(port: first, others: [second])
+                    _ = try await Upstreams.withClient(configuration) { client in
+                        await #expect(throws: TokenClientError(.unreachable, in: .refresh)) {
+                            try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
                         }
                     }
                     #expect(one.requests.count == 1)

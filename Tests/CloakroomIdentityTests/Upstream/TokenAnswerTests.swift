@@ -4,12 +4,12 @@ import Testing
 @testable import CloakroomIdentity
 
 @Suite("An upstream's answer to a sign-in")
-struct TokenAnswerTests {
+struct TokenResponseTests {
     private let now = Upstreams.now
-    private let plan = TokenCallPlan(path: "/auth")
+    private let configuration = IdentityEndpointConfiguration(path: "/auth")
 
-    private func read(_ text: String, _ plan: TokenCallPlan? = nil) -> SessionTokens? {
-        TokenAnswer.read(Array(text.utf8), plan: plan ?? self.plan, now: now)
+    private func read(_ text: String, _ configuration: IdentityEndpointConfiguration? = nil) -> TokenSet? {
+        TokenResponse.read(Array(text.utf8), configuration: configuration ?? self.configuration, now: now)
     }
 
     @Test("gives the tokens")
@@ -17,26 +17,27 @@ struct TokenAnswerTests {
         let tokens = read(#"{"accessToken":"abc.def","refreshToken":"r-1"}"#)
         #expect(
             tokens
-                == SessionTokens(
+                == TokenSet(
                     authorization: Secret("Bearer abc.def"), refreshToken: Secret("r-1"), obtainedAt: now))
     }
 
     @Test("of the older dialect has no refresh token", arguments: ["", #","refreshToken":null"#])
     func olderDialect(rest: String) {
         let tokens = read(#"{"accessToken":"abc"\#(rest)}"#)
-        #expect(tokens == SessionTokens(authorization: Secret("Bearer abc"), obtainedAt: now))
+        #expect(tokens == TokenSet(authorization: Secret("Bearer abc"), obtainedAt: now))
     }
 
     @Test("gives the tokens from where the plan says they stand")
     func dottedPaths() {
-        let plan = TokenCallPlan(
+        let configuration = IdentityEndpointConfiguration(
             path: "/token", accessToken: "data.tokens.access", refreshToken: "data.tokens.refresh",
             expiresIn: "data.expires_in")
-        let tokens = read(#"{"data":{"tokens":{"access":"a","refresh":"r"},"expires_in":300}}"#, plan)
+        let tokens = read(#"{"data":{"tokens":{"access":"a","refresh":"r"},"expires_in":300}}"#, configuration)
         #expect(
             tokens
-                == SessionTokens(
-                    authorization: Secret("Bearer a"), refreshToken: Secret("r"), accessExpiresAt: now + .seconds(300),
+                == TokenSet(
+                    authorization: Secret("Bearer a"), refreshToken: Secret("r"),
+                    accessTokenExpiresAt: now + .seconds(300),
                     obtainedAt: now))
     }
 
@@ -69,9 +70,9 @@ struct TokenAnswerTests {
 
     @Test("falls back to the token's own end where the planned lifetime is missing")
     func missingLifetime() {
-        let plan = TokenCallPlan(path: "/token", expiresIn: "expiresIn")
+        let configuration = IdentityEndpointConfiguration(path: "/token", expiresIn: "expiresIn")
         // {"alg":"none"} . {"exp":1700000060}
-        let tokens = read(#"{"accessToken":"eyJhbGciOiJub25lIn0.eyJleHAiOjE3MDAwMDAwNjB9."}"#, plan)
-        #expect(tokens?.accessExpiresAt == now + .seconds(60))
+        let tokens = read(#"{"accessToken":"eyJhbGciOiJub25lIn0.eyJleHAiOjE3MDAwMDAwNjB9."}"#, configuration)
+        #expect(tokens?.accessTokenExpiresAt == now + .seconds(60))
     }
 }

@@ -9,12 +9,12 @@ struct UpstreamFailureTests {
     /// Signs in against a script, and gives what it threw and what the upstream was sent.
     private func signIn(
         _ script: [ScriptedUpstream.Act], timeout: Duration = .seconds(10),
-        change: (inout UpstreamPlan) -> Void = { _ in }
+        change: (inout UpstreamConfiguration) -> Void = { _ in }
     ) async throws -> (error: TokenClientError?, requests: [String]) {
         try await ScriptedUpstream.run(script) { port, upstream in
-            var plan = Upstreams.plan(port: port)
-            change(&plan)
-            let error = try await Upstreams.withClient(plan, timeout: timeout) { client in
+            var configuration = Upstreams.configuration(port: port)
+            change(&configuration)
+            let error = try await Upstreams.withClient(configuration, timeout: timeout) { client in
                 await failure(of: client)
             }
             return (error, upstream.requests)
@@ -31,18 +31,19 @@ struct UpstreamFailureTests {
     }
 
     @Test("cannot reach a port that refuses")
-    func refused() async throws {
-        let port = try await ScriptedUpstream.refusingPort()
-        let error = try await Upstreams.withClient(Upstreams.plan(port: port)) { await failure(of: $0) }
+    func rejected() async throws {
+        let port = try await ScriptedUpstream.rejectingPort()
+        let error = try await Upstreams.withClient(Upstreams.configuration(port: port)) { await failure(of: $0) }
         #expect(error == TokenClientError(.unreachable, in: .signIn, isUnjudged: true))
     }
 
     @Test("tries the next target when one refuses connections")
     func nextTarget() async throws {
-        let refusing = try await ScriptedUpstream.refusingPort()
-        let script = [ScriptedUpstream.answer("200 OK", Self.tokens), ScriptedUpstream.answer("200 OK", "{}")]
-        let result = try await signIn(script) { plan in
-            plan.targets.insert(UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: refusing)), at: 0)
+        let rejecting = try await ScriptedUpstream.rejectingPort()
+        let script = [ScriptedUpstream.response("200 OK", Self.tokens), ScriptedUpstream.response("200 OK", "{}")]
+        let result = try await signIn(script) { configuration in
+            configuration.targets.insert(
+                UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: rejecting)), at: 0)
         }
         #expect(result.error == nil)
         #expect(result.requests.count == 2)
@@ -60,7 +61,7 @@ struct UpstreamFailureTests {
     @Test("gets over a pooled connection that the upstream closed just now")
     func staleConnection() async throws {
         let result = try await signIn([
-            .close, ScriptedUpstream.answer("200 OK", Self.tokens), .close, ScriptedUpstream.answer("200 OK", "{}"),
+            .close, ScriptedUpstream.response("200 OK", Self.tokens), .close, ScriptedUpstream.response("200 OK", "{}"),
         ])
         #expect(result.error == nil)
     }
@@ -80,13 +81,14 @@ struct UpstreamFailureTests {
     @Test(
         "finds no sense in an answer that is not what was asked for",
         arguments: [
-            ScriptedUpstream.answer("200 OK", ""), ScriptedUpstream.answer("200 OK", "<html>login</html>"),
-            ScriptedUpstream.answer("200 OK", "{}"), ScriptedUpstream.answer("200 OK", #"{"accessToken":"a\r\nb"}"#),
-            ScriptedUpstream.answer("204 No Content", ""),
-            ScriptedUpstream.answer("302 Found\r\nLocation: http://127.0.0.1:1/", ""),
+            ScriptedUpstream.response("200 OK", ""), ScriptedUpstream.response("200 OK", "<html>login</html>"),
+            ScriptedUpstream.response("200 OK", "{}"),
+            ScriptedUpstream.response("200 OK", #"{"accessToken":"a\r\nb"}"#),
+            ScriptedUpstream.response("204 No Content", ""),
+            ScriptedUpstream.response("302 Found\r\nLocation: http://127.0.0.1:1/", ""),
             .bytesThenClose("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"),
             .bytesThenClose("SSH-2.0-OpenSSH_9\r\n\r\n"),
-            ScriptedUpstream.answer("200 OK", String(repeating: " ", count: 65_536) + tokens),
+            ScriptedUpstream.response("200 OK", String(repeating: " ", count: 65_536) + tokens),
         ])
     func nonsense(act: ScriptedUpstream.Act) async throws {
         let result = try await signIn([act])
@@ -103,7 +105,7 @@ struct UpstreamFailureTests {
     func nonsenseUser(document: String) async throws {
         let tokens = #"{"accessToken":"canary-access-0123456789"}"#
         let result = try await signIn([
-            ScriptedUpstream.answer("200 OK", tokens), ScriptedUpstream.answer("200 OK", document),
+            ScriptedUpstream.response("200 OK", tokens), ScriptedUpstream.response("200 OK", document),
         ])
         #expect(result.error == TokenClientError(.invalidResponse, in: .user))
     }
@@ -116,11 +118,11 @@ struct UpstreamFailureTests {
             ("400 Bad", #"{"error":"invalid_client"}"#, .misconfigured(.invalidClient)),
             ("401 No", #"{"error":"invalid_client"}"#, .misconfigured(.invalidClient)),
             ("400 Bad", #"{"error":"invalid_scope"}"#, .misconfigured(.invalidScope)),
-            ("404 Not Found", "", .misconfigured(.notFound)), ("405 No", "", .misconfigured(.requestRefused)),
+            ("404 Not Found", "", .misconfigured(.notFound)), ("405 No", "", .misconfigured(.requestRejected)),
             ("429 Slow down", "", .busy), ("503 Away", "", .unreachable),
         ] as [(String, String, TokenClientError.Kind)])
-    func refusals(status: String, body: String, kind: TokenClientError.Kind) async throws {
-        let result = try await signIn([ScriptedUpstream.answer(status, body)])
+    func rejections(status: String, body: String, kind: TokenClientError.Kind) async throws {
+        let result = try await signIn([ScriptedUpstream.response(status, body)])
         #expect(result.error == TokenClientError(kind, in: .signIn, isUnjudged: status.hasPrefix("5")))
     }
 
@@ -129,7 +131,7 @@ struct UpstreamFailureTests {
         for (status, kind) in [("404 Unknown", .rejected), ("403 No", .misconfigured(.forbidden))]
             as [(String, TokenClientError.Kind)]
         {
-            let result = try await signIn([ScriptedUpstream.answer(status, "")]) {
+            let result = try await signIn([ScriptedUpstream.response(status, "")]) {
                 $0.signIn?.rejectedStatuses = [401, 404]
             }
             #expect(result.error == TokenClientError(kind, in: .signIn))
@@ -138,8 +140,10 @@ struct UpstreamFailureTests {
 
     @Test("sends credentials as JSON where the plan says so")
     func jsonCredentials() async throws {
-        let script = [ScriptedUpstream.answer("200 OK", Self.tokens), ScriptedUpstream.answer("200 OK", "{}")]
-        let result = try await signIn(script) { $0.signIn = TokenCallPlan(path: "/login", credentials: .json) }
+        let script = [ScriptedUpstream.response("200 OK", Self.tokens), ScriptedUpstream.response("200 OK", "{}")]
+        let result = try await signIn(script) {
+            $0.signIn = IdentityEndpointConfiguration(path: "/login", credentials: .json)
+        }
         let request = try #require(result.requests.first)
         #expect(request.hasPrefix("POST /login HTTP/1.1\r\n"))
         #expect(request.contains("Content-Type: application/json\r\n"))
@@ -150,10 +154,10 @@ struct UpstreamFailureTests {
     @Test("sends a refresh token as JSON where the plan says so, and bounds the wait")
     func jsonRevoke() async throws {
         try await ScriptedUpstream.run([.silence]) { port, upstream in
-            var plan = Upstreams.plan(port: port)
-            plan.revoke = TokenCallPlan(path: "/revoke", credentials: .json)
-            try await Upstreams.withClient(plan, timeout: .milliseconds(200)) { client in
-                let tokens = SessionTokens(
+            var configuration = Upstreams.configuration(port: port)
+            configuration.revoke = IdentityEndpointConfiguration(path: "/revoke", credentials: .json)
+            try await Upstreams.withClient(configuration, timeout: .milliseconds(200)) { client in
+                let tokens = TokenSet(
                     authorization: Secret("Bearer a"), refreshToken: Secret("canary-refresh"),
                     obtainedAt: Upstreams.now)
                 await #expect(throws: TokenClientError(.timedOut, in: .revoke)) {
@@ -168,7 +172,7 @@ struct UpstreamFailureTests {
     @Test("fails, and does not hang or crash, once it is shut down")
     func afterShutdown() async throws {
         try await ScriptedUpstream.run([.silence]) { port, _ in
-            let client = try await Upstreams.withClient(Upstreams.plan(port: port)) { $0 }
+            let client = try await Upstreams.withClient(Upstreams.configuration(port: port)) { $0 }
             #expect(await failure(of: client) == TokenClientError(.unreachable, in: .signIn))
         }
     }
@@ -176,9 +180,9 @@ struct UpstreamFailureTests {
     @Test("Rule 22: puts no password, token or API key into an error, whatever goes wrong")
     func canaries() async throws {
         let acts: [ScriptedUpstream.Act] = [
-            .close, .reset, ScriptedUpstream.answer("401 Unauthorized", "canary"),
-            ScriptedUpstream.answer("500 Oops", "canary"),
-            ScriptedUpstream.answer("200 OK", #"{"accessToken":"canary\n"}"#),
+            .close, .reset, ScriptedUpstream.response("401 Unauthorized", "canary"),
+            ScriptedUpstream.response("500 Oops", "canary"),
+            ScriptedUpstream.response("200 OK", #"{"accessToken":"canary\n"}"#),
             .bytesThenClose("canary\r\n\r\n"),
         ]
         for act in acts {

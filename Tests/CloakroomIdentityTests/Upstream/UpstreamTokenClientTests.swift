@@ -7,7 +7,7 @@ import Testing
 @Suite("The token client with the real mock API", .timeLimit(.minutes(3)))
 struct UpstreamTokenClientTests {
     private func withMock<R: Sendable>(
-        _ change: (inout UpstreamPlan) -> Void = { _ in }, timeout: Duration = .seconds(10),
+        _ change: (inout UpstreamConfiguration) -> Void = { _ in }, timeout: Duration = .seconds(10),
         body: (RunningMockAPI, UpstreamTokenClient) async throws -> R
     ) async throws -> R {
         let settings = MockAPISettings(
@@ -17,9 +17,9 @@ struct UpstreamTokenClientTests {
                 MockUser(email: "renée@example.com", password: "pä:ss 🔑", name: "Renée"),
             ])
         return try await MockAPI.withServer(settings) { mock in
-            var plan = Upstreams.plan(port: mock.port)
-            change(&plan)
-            return try await Upstreams.withClient(plan, timeout: timeout) { try await body(mock, $0) }
+            var configuration = Upstreams.configuration(port: mock.port)
+            change(&configuration)
+            return try await Upstreams.withClient(configuration, timeout: timeout) { try await body(mock, $0) }
         }
     }
 
@@ -30,7 +30,7 @@ struct UpstreamTokenClientTests {
         try await withMock { mock, client in
             let signedIn = try await client.signIn(try Upstreams.credentials(), traceparent: "00-a-b-01", now: now)
             #expect(signedIn.tokens.refreshToken != nil)
-            let end = try #require(signedIn.tokens.accessExpiresAt)
+            let end = try #require(signedIn.tokens.accessTokenExpiresAt)
             #expect(end > now + .seconds(200) && end <= now + .seconds(310))
             let user = String(decoding: signedIn.user.json, as: UTF8.self)
             #expect(user.hasPrefix("{") && user.contains(#""email":"jo@example.com""#))
@@ -84,9 +84,9 @@ struct UpstreamTokenClientTests {
 
     @Test("does not blame the credentials for a wrong API key where 403 is not listed as a rejection")
     func wrongAPIKey() async throws {
-        try await withMock { plan in
-            plan.apiToken = APIToken(value: Secret("other"))
-            plan.signIn?.rejectedStatuses = [401]
+        try await withMock { configuration in
+            configuration.apiToken = APIToken(value: Secret("other"))
+            configuration.signIn?.rejectedStatuses = [401]
         } body: { _, client in
             await #expect(throws: TokenClientError(.misconfigured(.forbidden), in: .signIn)) {
                 try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
@@ -98,9 +98,9 @@ struct UpstreamTokenClientTests {
     @Test(
         "tells an upstream that fails from one that makes no sense",
         arguments: [
-            (500, .unreachable), (503, .unreachable), (429, .busy), (400, .misconfigured(.requestRefused)),
+            (500, .unreachable), (503, .unreachable), (429, .busy), (400, .misconfigured(.requestRejected)),
             (403, .misconfigured(.forbidden)), (404, .misconfigured(.notFound)),
-            (422, .misconfigured(.requestRefused)),
+            (422, .misconfigured(.requestRejected)),
         ] as [(Int, TokenClientError.Kind)])
     func statuses(status: Int, userKind: TokenClientError.Kind) async throws {
         // For a sign-in these say, unless the plan does, that the password is wrong.
@@ -133,12 +133,12 @@ struct UpstreamTokenClientTests {
 
     @Test("speaks the older dialect: no refresh token, no lifetime, nothing to make void")
     func olderDialect() async throws {
-        try await withMock { plan in
-            plan.signIn = TokenCallPlan(path: "/api/v1/signin", credentials: .basic)
+        try await withMock { configuration in
+            configuration.signIn = IdentityEndpointConfiguration(path: "/api/v1/signin", credentials: .basic)
         } body: { mock, client in
             let signedIn = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
             #expect(signedIn.tokens.refreshToken == nil)
-            #expect(signedIn.tokens.accessExpiresAt == nil)
+            #expect(signedIn.tokens.accessTokenExpiresAt == nil)
             try await client.revoke(signedIn.tokens, traceparent: nil)
             #expect(mock.observations.snapshot().count("POST", "/auth/revoke") == 0)
         }
@@ -163,8 +163,8 @@ struct UpstreamTokenClientTests {
 
     @Test("makes the user of the address where the upstream has no call for it")
     func noUserCall() async throws {
-        try await withMock { plan in
-            plan.user = nil
+        try await withMock { configuration in
+            configuration.user = nil
         } body: { mock, client in
             let signedIn = try await client.signIn(try Upstreams.credentials(), traceparent: nil, now: now)
             #expect(signedIn.user.json == Array(#"{"email":"jo@example.com"}"#.utf8))

@@ -5,10 +5,10 @@ import Testing
 
 @Suite("A user's document")
 struct UserDocumentTests {
-    private let tokens = SessionTokens(
+    private let tokens = TokenSet(
         authorization: Secret("Bearer canary/access+token"), refreshToken: Secret("canary-refresh-token"),
         obtainedAt: Upstreams.now)
-    private let previous = SessionTokens(
+    private let previous = TokenSet(
         authorization: Secret("Bearer canary-previous-access"), refreshToken: Secret("canary-previous-refresh"),
         obtainedAt: Upstreams.now)
 
@@ -59,7 +59,7 @@ struct UserDocumentTests {
 
     @Test("Rule 39: is refused when a token of digits is a number in it")
     func digits() {
-        let tokens = SessionTokens(authorization: Secret("Bearer 12345678901234567890"), obtainedAt: Upstreams.now)
+        let tokens = TokenSet(authorization: Secret("Bearer 12345678901234567890"), obtainedAt: Upstreams.now)
         #expect(UserDocument.read(Array(#"{"id":12345678901234567890}"#.utf8), excluding: [tokens]) == nil)
         #expect(UserDocument.read(Array(#"{"id":1234567890123456789}"#.utf8), excluding: [tokens]) != nil)
     }
@@ -67,7 +67,7 @@ struct UserDocumentTests {
     @Test("Rule 39: is searched in linear time, whatever tokens and document the upstream chooses")
     func cost() {
         let token = String(repeating: "a", count: 16_000) + "b"
-        let tokens = SessionTokens(
+        let tokens = TokenSet(
             authorization: Secret("Bearer " + token), refreshToken: Secret("c" + token), obtainedAt: Upstreams.now)
         let text = #"{"n":"\#(String(repeating: "a", count: 16_300))"}"#
         let time = ContinuousClock().measure {
@@ -79,7 +79,7 @@ struct UserDocumentTests {
     @Test("is the address alone where the upstream tells nothing")
     func made() throws {
         let credentials = try Upstreams.credentials("o'neil+\u{e9}@example.com")
-        let made = UserDocument.made(from: credentials)
+        let made = UserDocument.fallback(from: credentials)
         let document = try #require(made)
         #expect(JSONValue(document: document) == .object(["email": .string("o'neil+\u{e9}@example.com")]))
     }

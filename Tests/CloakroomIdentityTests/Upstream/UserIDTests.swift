@@ -5,14 +5,14 @@ import Testing
 
 @Suite("The account by the upstream's user id")
 struct UserIDTests {
-    private func upstream(id: String = "id", source: String = "api", hasUser: Bool = true) -> UpstreamPlan {
-        var plan = Upstreams.plan(port: 1)
-        plan.sessionSource = source
-        plan.user = hasUser ? TokenCallPlan(method: "GET", path: "/user", userID: id) : nil
-        return plan
+    private func upstream(id: String = "id", source: String = "api", hasUser: Bool = true) -> UpstreamConfiguration {
+        var configuration = Upstreams.configuration(port: 1)
+        configuration.sessionSource = source
+        configuration.user = hasUser ? IdentityEndpointConfiguration(method: "GET", path: "/user", userID: id) : nil
+        return configuration
     }
 
-    private func account(_ json: String, _ upstream: UpstreamPlan? = nil) -> AccountName? {
+    private func account(_ json: String, _ upstream: UpstreamConfiguration? = nil) -> AccountName? {
         UserIdentity.account(in: Array(json.utf8), upstream ?? self.upstream())
     }
 
@@ -55,7 +55,7 @@ struct UserIDTests {
         let tokens = json(#"{"accessToken":"canary-access-1","refreshToken":"canary-refresh-1"}"#)
         let user = json(#"{"id":17,"email":"jo@example.com"}"#)
         try await ScriptedUpstream.run([tokens, user, tokens, user]) { port, _ in
-            try await Upstreams.withClient(Upstreams.plan(port: port)) { client in
+            try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
                 for email in ["jo@example.com", "j\u{f6}@example.com"] {
                     let signedIn = try await client.signIn(
                         try Upstreams.credentials(email), traceparent: nil, now: Upstreams.now)

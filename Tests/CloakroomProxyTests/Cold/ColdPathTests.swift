@@ -9,12 +9,12 @@ struct ColdPathTests {
 
     @Test("A session that has to be loaded and is live: the request goes on")
     func live() async throws {
-        let setup = Self.asking(.answer(.live(FakeSessions.make().1)))
+        let setup = Self.asking(.response(.active(FakeSessions.make().1)))
         try await setup.run { gateway in
             let client = try await gateway.client()
             for _ in 0..<2 {
-                let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.strangeCookie))
-                #expect(answer.text == "ok")
+                let response = try await client.exchange(Ask.get("/private/a", FakeSessions.strangeCookie))
+                #expect(response.text == "ok")
             }
             #expect(setup.sessions.loads == 2)
             #expect(gateway.upstream.requests[0].values("Authorization") == ["Bearer \(Canary.accessToken)"])
@@ -24,10 +24,10 @@ struct ColdPathTests {
     @Test("A body waits while the session is loaded, and arrives whole")
     func liveWithBody() async throws {
         let body = String(repeating: "0123456789", count: 20_000)
-        try await Self.asking(.answer(.live(FakeSessions.make().1))).run { gateway in
+        try await Self.asking(.response(.active(FakeSessions.make().1))).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.post("/private/a", FakeSessions.strangeCookie, body: body))
-            #expect(answer.text == "ok")
+            let response = try await client.exchange(Ask.post("/private/a", FakeSessions.strangeCookie, body: body))
+            #expect(response.text == "ok")
             #expect(gateway.upstream.requests[0].text == body)
         }
     }
@@ -36,13 +36,13 @@ struct ColdPathTests {
         "A session that is not to be had is 401 with its reason, and the upstream sees nothing",
         arguments: UnauthorizedReason.allCases)
     func none(reason: UnauthorizedReason) async throws {
-        try await Self.asking(.answer(.none(reason))).run { gateway in
+        try await Self.asking(.response(.missing(reason))).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.strangeCookie))
-            #expect(answer.status == 401)
-            #expect(answer.code == "unauthorized")
-            #expect(answer.problemReason == reason.rawValue)
-            #expect(answer["WWW-Authenticate"]?.hasPrefix("Session") == true)
+            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.strangeCookie))
+            #expect(response.status == 401)
+            #expect(response.code == "unauthorized")
+            #expect(response.problemReason == reason.rawValue)
+            #expect(response["WWW-Authenticate"]?.hasPrefix("Session") == true)
             #expect(gateway.upstream.connections.isEmpty)
         }
     }
@@ -51,13 +51,13 @@ struct ColdPathTests {
         "A store that cannot tell is 503 with Retry-After and never 401: nobody is signed out by an outage",
         arguments: [true, false])
     func unavailable(fails: Bool) async throws {
-        try await Self.asking(fails ? .fail : .answer(.unknown)).run { gateway in
+        try await Self.asking(fails ? .fail : .response(.notCached)).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.strangeCookie))
-            #expect(answer.status == 503)
-            #expect(answer.code == "store_unavailable")
-            #expect(answer["Retry-After"] == "1")
-            #expect(answer.values("Set-Cookie").isEmpty)
+            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.strangeCookie))
+            #expect(response.status == 503)
+            #expect(response.code == "store_unavailable")
+            #expect(response["Retry-After"] == "1")
+            #expect(response.values("Set-Cookie").isEmpty)
             #expect(gateway.upstream.connections.isEmpty)
             // The store's trouble is no concern of who needs no session.
             #expect(try await client.exchange(Ask.get()).text == "ok")
@@ -68,41 +68,41 @@ struct ColdPathTests {
     func noCookie() async throws {
         let setup = Self.asking(.fail)
         try await setup.run { gateway in
-            let answer = try await gateway.client().exchange(Ask.get("/private/a"))
-            #expect(answer.status == 401)
+            let response = try await gateway.client().exchange(Ask.get("/private/a"))
+            #expect(response.status == 401)
             #expect(setup.sessions.loads == 0)
         }
     }
 
     @Test("Pipelined requests wait for one that is parked, and are answered in order")
     func pipelinedBehindParked() async throws {
-        try await Self.asking(.answer(.live(FakeSessions.make().1))).run { gateway in
+        try await Self.asking(.response(.active(FakeSessions.make().1))).run { gateway in
             let client = try await gateway.client()
             client.send(Ask.get("/private/a", FakeSessions.strangeCookie) + Ask.get("/nowhere") + Ask.get())
-            #expect(try await client.answer().text == "ok")
-            #expect(try await client.answer().status == 404)
-            #expect(try await client.answer().text == "ok")
+            #expect(try await client.response().text == "ok")
+            #expect(try await client.response().status == 404)
+            #expect(try await client.response().text == "ok")
         }
     }
 
     @Test("An endpoint of the gateway's own gets what it needs, and its answer goes out as it is")
-    func ownEndpoint() async throws {
+    func accountEndpoint() async throws {
         let endpoints = FakeEndpoints { request in
             let text = [
                 "\(request.endpoint)", String(decoding: request.body.bytes, as: UTF8.self), request.contentType ?? "",
                 String(decoding: request.authorization?.bytes ?? [], as: UTF8.self), "\(request.ticket != nil)",
             ].joined(separator: "|")
-            return OwnResponse(status: 200, fields: [.init("Set-Cookie", "a=b")], content: .json(Array(text.utf8)))
+            return AccountResponse(status: 200, fields: [.init("Set-Cookie", "a=b")], content: .json(Array(text.utf8)))
         }
         try await GatewaySetup().with(\.endpoints, endpoints).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(
+            let response = try await client.exchange(
                 Ask.post(
                     "/auth", "Content-Type: text/plain", "Authorization: Basic eA==", FakeSessions.strangeCookie,
                     body: "hello"))
-            #expect(answer.text == "signIn|hello|text/plain|Basic eA==|true")
-            #expect(answer["Set-Cookie"] == "a=b")
-            #expect(answer["Cache-Control"] == "no-store")
+            #expect(response.text == "signIn|hello|text/plain|Basic eA==|true")
+            #expect(response["Set-Cookie"] == "a=b")
+            #expect(response["Cache-Control"] == "no-store")
             #expect(try await client.exchange(Ask.get("/auth")).text == "whoAmI||||false")
             #expect(try await client.exchange("DELETE /auth HTTP/1.1\r\nHost: a\r\n\r\n").text == "signOut||||false")
             let chunked = "POST /auth HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
@@ -122,8 +122,8 @@ struct ColdPathTests {
                     + String(repeating: "x", count: 5_000) + "\r\n",
                 "DELETE /auth HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx",
             ] {
-                let answer = try await gateway.client().exchange(request)
-                #expect(answer.status == 413, "\(request.prefix(60))")
+                let response = try await gateway.client().exchange(request)
+                #expect(response.status == 413, "\(request.prefix(60))")
             }
         }
     }
@@ -135,7 +135,7 @@ struct ColdPathTests {
         let endpoints = FakeEndpoints { _ in
             asked.open()
             await gate.passed()
-            return OwnResponse(status: 200, content: .json(Array("{}".utf8)))
+            return AccountResponse(status: 200, content: .json(Array("{}".utf8)))
         }
         try await GatewaySetup().with(\.endpoints, endpoints).run { gateway in
             let client = try await gateway.client()

@@ -5,59 +5,59 @@ import TestSupport
 import Testing
 
 @Suite("Requests whose session has to be renewed", .serialized)
-struct RenewalTests {
-    private static let refused = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno"
+struct TokenRefreshTests {
+    private static let rejected = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno"
     private static let stale = "Bearer stale"
     private static let fresh = "Bearer fresh"
 
     /// A session, and the same one with other tokens.
     private static func pair() -> (ticket: SessionTicket, stale: Session, fresh: Session) {
         let (ticket, session) = FakeSessions.make(Self.stale, refreshToken: "r")
-        let tokens = SessionTokens(authorization: Secret(Self.fresh), obtainedAt: Timestamp(seconds: 1))
-        return (ticket, session, session.renewed(with: SessionRenewal(tokens: tokens)))
+        let tokens = TokenSet(authorization: Secret(Self.fresh), obtainedAt: Timestamp(seconds: 1))
+        return (ticket, session, session.refreshed(with: SessionUpdate(tokens: tokens)))
     }
 
     /// A gateway whose only session is stale, and becomes fresh when it is renewed.
     private static func setup(
         _ scripts: [ScriptedUpstream.Step]..., pair: (ticket: SessionTicket, stale: Session, fresh: Session)
-    ) -> (GatewaySetup, FakeRenewer) {
+    ) -> (GatewaySetup, FakeRefresher) {
         let sessions = FakeSessions()
         sessions.add((pair.ticket, pair.stale))
-        let renewer = FakeRenewer { _, _ in .live(pair.fresh) }
-        var setup = GatewaySetup().with(\.sessions, sessions).with(\.renewer, renewer)
+        let refresher = FakeRefresher { _, _ in .active(pair.fresh) }
+        var setup = GatewaySetup().with(\.sessions, sessions).with(\.refresher, refresher)
         setup.scripts = scripts
-        return (setup, renewer)
+        return (setup, refresher)
     }
 
     @Test("An upstream's 401 is followed by one renewal and one replay; the client sees the second answer only")
     func replay() async throws {
         let pair = Self.pair()
-        let (setup, renewer) = Self.setup(
-            [.request, .send(Self.refused)], [.request, .send(Reply.ok)], pair: pair)
+        let (setup, refresher) = Self.setup(
+            [.request, .send(Self.rejected)], [.request, .send(Reply.ok)], pair: pair)
         try await setup.run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get("/private/a?q=1", FakeSessions.cookie(pair.ticket)))
-            #expect(answer.status == 200)
-            #expect(answer.text == "ok")
+            let response = try await client.exchange(Ask.get("/private/a?q=1", FakeSessions.cookie(pair.ticket)))
+            #expect(response.status == 200)
+            #expect(response.text == "ok")
             let requests = gateway.upstream.requests
             #expect(requests.map { $0["Authorization"] } == [Self.stale, Self.fresh])
             #expect(Set(requests.map(\.line)) == ["GET /private/a?q=1 HTTP/1.1"])
-            #expect(renewer.calls == [FakeRenewer.Call(session: pair.stale.id, cause: .refusal)])
+            #expect(refresher.calls == [FakeRefresher.Call(session: pair.stale.id, cause: .rejected)])
             try await gateway.metric(#"cloakroom_upstream_retries_total{reason="refused_token",upstream="api"} 1"#)
         }
     }
 
     @Test("A second 401 in a row is the client's: there is one replay and no more")
-    func refusedTwice() async throws {
+    func rejectedTwice() async throws {
         let pair = Self.pair()
-        let (setup, renewer) = Self.setup(
-            [.request, .send(Self.refused)], [.request, .send(Self.refused)], [.request, .send(Reply.ok)], pair: pair)
+        let (setup, refresher) = Self.setup(
+            [.request, .send(Self.rejected)], [.request, .send(Self.rejected)], [.request, .send(Reply.ok)], pair: pair)
         try await setup.run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
-            #expect(answer.status == 401)
-            #expect(answer.text == "no")
-            #expect(renewer.calls.count == 1)
+            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
+            #expect(response.status == 401)
+            #expect(response.text == "no")
+            #expect(refresher.calls.count == 1)
             #expect(gateway.upstream.requests.count == 2)
         }
     }
@@ -65,13 +65,13 @@ struct RenewalTests {
     @Test("A small body is sent again whole", arguments: [1, 16_384])
     func smallBody(size: Int) async throws {
         let pair = Self.pair()
-        let (setup, _) = Self.setup([.request, .send(Self.refused)], [.request, .send(Reply.ok)], pair: pair)
+        let (setup, _) = Self.setup([.request, .send(Self.rejected)], [.request, .send(Reply.ok)], pair: pair)
         try await setup.run { gateway in
             let client = try await gateway.client()
             let body = String(repeating: "0123456789abcdef", count: 1_024).prefix(size)
-            let answer = try await client.exchange(
+            let response = try await client.exchange(
                 Ask.post("/private/a", FakeSessions.cookie(pair.ticket), body: String(body)))
-            #expect(answer.text == "ok")
+            #expect(response.text == "ok")
             #expect(gateway.upstream.requests.map(\.text) == [String(body), String(body)])
         }
     }
@@ -79,30 +79,31 @@ struct RenewalTests {
     @Test("A body that is too large to keep is not sent again; the session is renewed for the next request")
     func largeBody() async throws {
         let pair = Self.pair()
-        let (setup, renewer) = Self.setup([.request, .send(Self.refused)], pair: pair)
+        let (setup, refresher) = Self.setup([.request, .send(Self.rejected)], pair: pair)
         try await setup.run { gateway in
             let client = try await gateway.client()
             let body = String(repeating: "x", count: 16_385)
-            let answer = try await client.exchange(Ask.post("/private/a", FakeSessions.cookie(pair.ticket), body: body))
-            #expect(answer.status == 401)
-            #expect(answer.text == "no")
+            let response = try await client.exchange(
+                Ask.post("/private/a", FakeSessions.cookie(pair.ticket), body: body))
+            #expect(response.status == 401)
+            #expect(response.text == "no")
             #expect(gateway.upstream.requests.count == 1)
-            try await eventually("the renewal") { renewer.calls.count == 1 }
+            try await eventually("the renewal") { refresher.calls.count == 1 }
         }
     }
 
     @Test("Where renewing has been tried just now, the upstream's 401 is the client's, and the request is sent once")
-    func uselessRenewal() async throws {
+    func uselessRefresh() async throws {
         let pair = Self.pair()
-        let (setup, renewer) = Self.setup([.request, .send(Self.refused)], pair: pair)
-        renewer.isUseless.store(true, ordering: .relaxed)
+        let (setup, refresher) = Self.setup([.request, .send(Self.rejected)], pair: pair)
+        refresher.isUseless.store(true, ordering: .relaxed)
         try await setup.run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(
+            let response = try await client.exchange(
                 Ask.post("/private/a", FakeSessions.cookie(pair.ticket), body: "wrong password"))
-            #expect(answer.status == 401)
-            #expect(answer.text == "no")
-            #expect(renewer.calls.isEmpty)
+            #expect(response.status == 401)
+            #expect(response.text == "no")
+            #expect(refresher.calls.isEmpty)
             #expect(gateway.upstream.requests.count == 1)
         }
     }
@@ -110,17 +111,18 @@ struct RenewalTests {
     @Test("A session that turns out to be over leaves a route for everybody open")
     func publicRoute() async throws {
         let (ticket, session) = FakeSessions.make(
-            Self.stale, refreshToken: "r", accessExpiresAt: Timestamp(seconds: 1_000), obtainedAt: Timestamp(seconds: 1)
+            Self.stale, refreshToken: "r", accessTokenExpiresAt: Timestamp(seconds: 1_000),
+            obtainedAt: Timestamp(seconds: 1)
         )
         let sessions = FakeSessions()
         sessions.add((ticket, session))
         let setup = GatewaySetup([.request, .send(Reply.ok)]).with(\.sessions, sessions)
-            .with(\.renewer, FakeRenewer { _, _ in .ended(.refreshRejected) })
-            .plan { plan in plan.routes[1].inject = [.apiToken, .bearer] }
+            .with(\.refresher, FakeRefresher { _, _ in .ended(.refreshRejected) })
+            .configuration { configuration in configuration.routes[1].inject = [.apiToken, .bearer] }
         try await setup.run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get("/token/a", FakeSessions.cookie(ticket)))
-            #expect(answer.text == "ok")
+            let response = try await client.exchange(Ask.get("/token/a", FakeSessions.cookie(ticket)))
+            #expect(response.text == "ok")
             #expect(gateway.upstream.requests.map { $0["Authorization"] } == [nil])
         }
     }
@@ -128,53 +130,54 @@ struct RenewalTests {
     @Test("The 401 of a route without bearer is passed on: no token of ours was refused")
     func withoutBearer() async throws {
         let pair = Self.pair()
-        let (setup, renewer) = Self.setup([.request, .send(Self.refused)], pair: pair)
+        let (setup, refresher) = Self.setup([.request, .send(Self.rejected)], pair: pair)
         try await setup.run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get("/token/a", FakeSessions.cookie(pair.ticket)))
-            #expect(answer.status == 401)
-            #expect(renewer.calls.isEmpty)
+            let response = try await client.exchange(Ask.get("/token/a", FakeSessions.cookie(pair.ticket)))
+            #expect(response.status == 401)
+            #expect(refresher.calls.isEmpty)
         }
     }
 
     @Test("A token that has ended is renewed before the upstream sees anything")
     func expired() async throws {
         let (ticket, session) = FakeSessions.make(
-            Self.stale, refreshToken: "r", accessExpiresAt: Timestamp(seconds: 1_000), obtainedAt: Timestamp(seconds: 1)
+            Self.stale, refreshToken: "r", accessTokenExpiresAt: Timestamp(seconds: 1_000),
+            obtainedAt: Timestamp(seconds: 1)
         )
         let pair = Self.pair()
-        let (base, renewer) = Self.setup([.request, .send(Reply.ok)], pair: pair)
+        let (base, refresher) = Self.setup([.request, .send(Reply.ok)], pair: pair)
         base.sessions.add((ticket, session))
         try await base.run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.post("/private/a", FakeSessions.cookie(ticket), body: "hello"))
-            #expect(answer.text == "ok")
+            let response = try await client.exchange(Ask.post("/private/a", FakeSessions.cookie(ticket), body: "hello"))
+            #expect(response.text == "ok")
             #expect(gateway.upstream.requests.map { $0["Authorization"] } == [Self.fresh])
             #expect(gateway.upstream.requests.map(\.text) == ["hello"])
-            #expect(renewer.calls == [FakeRenewer.Call(session: session.id, cause: .expiry)])
+            #expect(refresher.calls == [FakeRefresher.Call(session: session.id, cause: .expired)])
         }
     }
 
     @Test("A token that ended before it arrived is renewed again, three times at most", arguments: [2, 3, 4])
-    func shortLife(refusals: Int) async throws {
+    func shortLife(rejections: Int) async throws {
         let pair = Self.pair()
         // No refresh is due for reasons of time within 30 s, and yet its age explains the 401.
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
-        let tokens = SessionTokens(
-            authorization: Secret(Self.fresh), refreshToken: Secret("r"), accessExpiresAt: now - .milliseconds(1),
+        let tokens = TokenSet(
+            authorization: Secret(Self.fresh), refreshToken: Secret("r"), accessTokenExpiresAt: now - .milliseconds(1),
             obtainedAt: now - .seconds(1))
-        let short = pair.stale.renewed(with: SessionRenewal(tokens: tokens))
-        let refused = Array(repeating: [ScriptedUpstream.Step.request, .send(Self.refused)], count: refusals)
+        let short = pair.stale.refreshed(with: SessionUpdate(tokens: tokens))
+        let rejected = Array(repeating: [ScriptedUpstream.Step.request, .send(Self.rejected)], count: rejections)
         let sessions = FakeSessions()
         sessions.add((pair.ticket, pair.stale))
-        let renewer = FakeRenewer { _, _ in .live(short) }
-        var setup = GatewaySetup().with(\.sessions, sessions).with(\.renewer, renewer)
-        setup.scripts = refused + [[.request, .send(Reply.ok)]]
+        let refresher = FakeRefresher { _, _ in .active(short) }
+        var setup = GatewaySetup().with(\.sessions, sessions).with(\.refresher, refresher)
+        setup.scripts = rejected + [[.request, .send(Reply.ok)]]
         try await setup.run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
-            #expect(answer.status == (refusals < 4 ? 200 : 401))
-            #expect(renewer.calls.count == min(refusals, 3))
+            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
+            #expect(response.status == (rejections < 4 ? 200 : 401))
+            #expect(refresher.calls.count == min(rejections, 3))
         }
     }
 
@@ -183,35 +186,36 @@ struct RenewalTests {
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         // A life of an hour with 30 s left: within the window of a minute, not in its last eighth.
         let (ticket, session) = FakeSessions.make(
-            Self.stale, refreshToken: "r", accessExpiresAt: now + .seconds(30), obtainedAt: now - .seconds(3_600))
-        let (setup, renewer) = Self.setup([.request, .send(Reply.ok)], pair: Self.pair())
+            Self.stale, refreshToken: "r", accessTokenExpiresAt: now + .seconds(30), obtainedAt: now - .seconds(3_600))
+        let (setup, refresher) = Self.setup([.request, .send(Reply.ok)], pair: Self.pair())
         setup.sessions.add((ticket, session))
         try await setup.run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(ticket)))
-            #expect(answer.text == "ok")
+            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(ticket)))
+            #expect(response.text == "ok")
             #expect(gateway.upstream.requests.map { $0["Authorization"] } == [Self.stale])
-            #expect(renewer.soon == [session.id])
-            #expect(renewer.calls.isEmpty)
+            #expect(refresher.soon == [session.id])
+            #expect(refresher.calls.isEmpty)
         }
     }
 
     @Test("A refresh that was refused for good is 401 refresh_rejected, clears the cookie, and nothing goes upstream")
     func rejected() async throws {
         let (ticket, session) = FakeSessions.make(
-            Self.stale, refreshToken: "r", accessExpiresAt: Timestamp(seconds: 1_000), obtainedAt: Timestamp(seconds: 1)
+            Self.stale, refreshToken: "r", accessTokenExpiresAt: Timestamp(seconds: 1_000),
+            obtainedAt: Timestamp(seconds: 1)
         )
         let sessions = FakeSessions()
         sessions.add((ticket, session))
         let setup = GatewaySetup([.request, .send(Reply.ok)]).with(\.sessions, sessions)
-            .with(\.renewer, FakeRenewer { _, _ in .ended(.refreshRejected) })
+            .with(\.refresher, FakeRefresher { _, _ in .ended(.refreshRejected) })
         try await setup.run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(ticket)))
-            #expect(answer.status == 401)
-            #expect(answer.problemReason == "refresh_rejected")
-            #expect(answer["Set-Cookie"]?.hasPrefix("__Host-cloakroom=;") == true)
-            #expect(answer["Set-Cookie"]?.contains("Max-Age=0") == true)
+            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(ticket)))
+            #expect(response.status == 401)
+            #expect(response.problemReason == "refresh_rejected")
+            #expect(response["Set-Cookie"]?.hasPrefix("__Host-cloakroom=;") == true)
+            #expect(response["Set-Cookie"]?.contains("Max-Age=0") == true)
             #expect(gateway.upstream.received == 0)
         }
     }
@@ -221,15 +225,15 @@ struct RenewalTests {
         let pair = Self.pair()
         let sessions = FakeSessions()
         sessions.add((pair.ticket, pair.stale))
-        let setup = GatewaySetup([.request, .send(Self.refused)]).with(\.sessions, sessions)
-            .with(\.renewer, FakeRenewer { _, _ in .unavailable(status: status, retryAfter: 7) })
+        let setup = GatewaySetup([.request, .send(Self.rejected)]).with(\.sessions, sessions)
+            .with(\.refresher, FakeRefresher { _, _ in .unavailable(status: status, retryAfter: 7) })
         try await setup.run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
-            #expect(answer.status == status)
-            #expect(answer.code == "unreachable")
-            #expect(answer["Retry-After"] == "7")
-            #expect(answer.values("Set-Cookie").isEmpty)
+            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
+            #expect(response.status == status)
+            #expect(response.code == "unreachable")
+            #expect(response["Retry-After"] == "7")
+            #expect(response.values("Set-Cookie").isEmpty)
         }
     }
 
@@ -238,14 +242,14 @@ struct RenewalTests {
         let pair = Self.pair()
         let sessions = FakeSessions()
         sessions.add((pair.ticket, pair.stale))
-        let setup = GatewaySetup([.request, .send(Self.refused)]).with(\.sessions, sessions)
-            .with(\.renewer, FakeRenewer { _, _ in .storeUnavailable(retryAfter: 2) })
+        let setup = GatewaySetup([.request, .send(Self.rejected)]).with(\.sessions, sessions)
+            .with(\.refresher, FakeRefresher { _, _ in .storeUnavailable(retryAfter: 2) })
         try await setup.run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
-            #expect(answer.status == 503)
-            #expect(answer.code == "store_unavailable")
-            #expect(answer["Retry-After"] == "2")
+            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
+            #expect(response.status == 503)
+            #expect(response.code == "store_unavailable")
+            #expect(response["Retry-After"] == "2")
         }
     }
 
@@ -255,16 +259,16 @@ struct RenewalTests {
         let gate = Gate()
         let sessions = FakeSessions()
         sessions.add((pair.ticket, pair.stale))
-        let renewer = FakeRenewer { _, _ in
+        let refresher = FakeRefresher { _, _ in
             await gate.passed()
-            return .live(pair.fresh)
+            return .active(pair.fresh)
         }
-        let setup = GatewaySetup([.request, .send(Self.refused)], [.request, .send(Reply.ok), .again])
-            .with(\.sessions, sessions).with(\.renewer, renewer)
+        let setup = GatewaySetup([.request, .send(Self.rejected)], [.request, .send(Reply.ok), .again])
+            .with(\.sessions, sessions).with(\.refresher, refresher)
         try await setup.run { gateway in
             let leaving = try await gateway.client()
             leaving.send(Ask.get("/private/a", FakeSessions.cookie(pair.ticket)))
-            try await eventually("the renewal") { renewer.calls.count == 1 }
+            try await eventually("the renewal") { refresher.calls.count == 1 }
             try await leaving.close()
             gate.open()
             let client = try await gateway.client()
@@ -291,7 +295,7 @@ struct RenewalTests {
             sessions.forget(load: .fail)
             try await eventually("two looks") { sessions.loads >= 2 }
             #expect(gateway.upstream.connections.first?.isClosed == false)
-            sessions.forget(load: .answer(.none(.revoked)))
+            sessions.forget(load: .response(.missing(.revoked)))
             try await gateway.upstream.closed()
             gate.open()
         }

@@ -13,13 +13,13 @@ struct CORSTests {
     private static let preflightVary = ["Origin, Access-Control-Request-Method, Access-Control-Request-Headers"]
 
     private static func run(
-        isOn: Bool = true, reply: String = Reply.ok, load: FakeSessions.Load? = nil,
+        isEnabled: Bool = true, reply: String = Reply.ok, load: FakeSessions.Load? = nil,
         body: (RunningGateway, String) async throws -> Void
     ) async throws {
         let sessions = load.map { FakeSessions(load: $0) } ?? FakeSessions()
         let cookie = load == nil ? sessions.add() : FakeSessions.strangeCookie
         try await GatewaySetup([.request, .send(reply), .again]).with(\.sessions, sessions)
-            .plan { if isOn { $0.crossSite.corsOrigins = ["https://app.gateway.test"] } }
+            .configuration { if isEnabled { $0.crossSite.corsOrigins = ["https://app.gateway.test"] } }
             .run { try await body($0, cookie) }
     }
 
@@ -38,18 +38,18 @@ struct CORSTests {
     func preflight(path: String, methods: String) async throws {
         try await Self.run { gateway, _ in
             let client = try await gateway.client()
-            let answer = try await client.exchange(
+            let response = try await client.exchange(
                 Self.options(
                     path, Self.listed, Self.asks,
                     "Access-Control-Request-Headers: content-type,x-csrf,x-api-token,bad name,*"))
-            #expect(answer.status == 204)
-            #expect(answer["Access-Control-Allow-Origin"] == "https://app.gateway.test")
-            #expect(answer["Access-Control-Allow-Credentials"] == "true")
-            #expect(answer["Access-Control-Allow-Methods"] == methods)
-            #expect(answer["Access-Control-Allow-Headers"] == "content-type, x-csrf")
-            #expect(answer["Access-Control-Max-Age"] == "600")
-            #expect(answer.values("Vary") == Self.preflightVary)
-            #expect(answer.values("Content-Length").isEmpty)
+            #expect(response.status == 204)
+            #expect(response["Access-Control-Allow-Origin"] == "https://app.gateway.test")
+            #expect(response["Access-Control-Allow-Credentials"] == "true")
+            #expect(response["Access-Control-Allow-Methods"] == methods)
+            #expect(response["Access-Control-Allow-Headers"] == "content-type, x-csrf")
+            #expect(response["Access-Control-Max-Age"] == "600")
+            #expect(response.values("Vary") == Self.preflightVary)
+            #expect(response.values("Content-Length").isEmpty)
             // The connection goes on.
             #expect(try await client.exchange(Ask.get("/nowhere")).status == 404)
             #expect(gateway.upstream.connections.isEmpty)
@@ -64,10 +64,10 @@ struct CORSTests {
         ])
     func strangersPreflight(origin: String) async throws {
         try await Self.run { gateway, _ in
-            let answer = try await gateway.client().exchange(Self.options("/public/a", origin, Self.asks))
-            #expect(answer.status == 204)
-            for name in Self.allFields { #expect(answer.values(name).isEmpty) }
-            #expect(answer.values("Vary") == Self.preflightVary)
+            let response = try await gateway.client().exchange(Self.options("/public/a", origin, Self.asks))
+            #expect(response.status == 204)
+            for name in Self.allFields { #expect(response.values(name).isEmpty) }
+            #expect(response.values("Vary") == Self.preflightVary)
             #expect(gateway.upstream.connections.isEmpty)
         }
     }
@@ -85,20 +85,20 @@ struct CORSTests {
     @Test("A preflight needs no session, and leads to no store")
     func noSession() async throws {
         try await Self.run(load: .fail) { gateway, cookie in
-            let answer = try await gateway.client().exchange(
+            let response = try await gateway.client().exchange(
                 Self.options("/private/a", Self.listed, Self.asks, cookie))
-            #expect(answer.status == 204)
-            #expect(answer["Access-Control-Allow-Origin"] == "https://app.gateway.test")
+            #expect(response.status == 204)
+            #expect(response["Access-Control-Allow-Origin"] == "https://app.gateway.test")
         }
     }
 
     @Test("For a path that is not served there is no leave either; the page may read why")
     func unknownPath() async throws {
         try await Self.run { gateway, _ in
-            let answer = try await gateway.client().exchange(Self.options("/nowhere", Self.listed, Self.asks))
-            #expect(answer.status == 404)
-            #expect(answer["Access-Control-Allow-Origin"] == "https://app.gateway.test")
-            #expect(answer.values("Access-Control-Allow-Methods").isEmpty)
+            let response = try await gateway.client().exchange(Self.options("/nowhere", Self.listed, Self.asks))
+            #expect(response.status == 404)
+            #expect(response["Access-Control-Allow-Origin"] == "https://app.gateway.test")
+            #expect(response.values("Access-Control-Allow-Methods").isEmpty)
         }
     }
 
@@ -115,16 +115,16 @@ struct CORSTests {
     @Test("With CORS off an OPTIONS goes to the route, or is 405, and nothing is said of origins")
     func off() async throws {
         let reply = "HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\nContent-Length: 2\r\n\r\nok"
-        try await Self.run(isOn: false, reply: reply) { gateway, cookie in
+        try await Self.run(isEnabled: false, reply: reply) { gateway, cookie in
             let client = try await gateway.client()
             let passed = try await client.exchange(Self.options("/public/a", Self.listed, Self.asks))
             #expect(passed.text == "ok")
             // The upstream's own word stands.
             #expect(passed["Access-Control-Allow-Origin"] == "*")
             #expect(passed.values("Vary").isEmpty)
-            let refused = try await client.exchange(Self.options("/private/a", Self.listed, Self.asks))
-            #expect(refused.status == 405)
-            for name in Self.allFields + ["Vary"] { #expect(refused.values(name).isEmpty) }
+            let rejected = try await client.exchange(Self.options("/private/a", Self.listed, Self.asks))
+            #expect(rejected.status == 405)
+            for name in Self.allFields + ["Vary"] { #expect(rejected.values(name).isEmpty) }
         }
     }
 
@@ -140,11 +140,11 @@ struct CORSTests {
                 (Ask.get("/nowhere", Self.listed), 404), (Self.options("/private/a", Self.listed), 405),
                 (Ask.get("/auth", Self.listed), 200), (Ask.post("/auth", Self.listed), 200),
             ] {
-                let answer = try await client.exchange(request)
-                #expect(answer.status == status)
-                #expect(answer["Access-Control-Allow-Origin"] == "https://app.gateway.test")
-                #expect(answer["Access-Control-Allow-Credentials"] == "true")
-                #expect(answer.values("Vary").contains("Origin"))
+                let response = try await client.exchange(request)
+                #expect(response.status == status)
+                #expect(response["Access-Control-Allow-Origin"] == "https://app.gateway.test")
+                #expect(response["Access-Control-Allow-Credentials"] == "true")
+                #expect(response.values("Vary").contains("Origin"))
             }
         }
     }
@@ -156,13 +156,13 @@ struct CORSTests {
         try await Self.run { gateway, cookie in
             let client = try await gateway.client()
             for path in ["/private/a", "/public/a", "/auth", "/nowhere"] {
-                let answer = try await client.exchange(Ask.get(path, cookie, origin ?? "X: y"))
-                for name in Self.allFields { #expect(answer.values(name).isEmpty) }
-                #expect(answer.values("Vary").contains("Origin"))
+                let response = try await client.exchange(Ask.get(path, cookie, origin ?? "X: y"))
+                for name in Self.allFields { #expect(response.values(name).isEmpty) }
+                #expect(response.values("Vary").contains("Origin"))
             }
-            let refused = try await client.exchange(Ask.post("/private/a", cookie, Self.evil))
-            #expect(refused.status == 403)
-            for name in Self.allFields { #expect(refused.values(name).isEmpty) }
+            let rejected = try await client.exchange(Ask.post("/private/a", cookie, Self.evil))
+            #expect(rejected.status == 403)
+            for name in Self.allFields { #expect(rejected.values(name).isEmpty) }
         }
     }
 
@@ -173,11 +173,11 @@ struct CORSTests {
             + "Access-Control-Allow-Methods: *\r\nVary: Accept-Encoding\r\nContent-Length: 2\r\n\r\nok"
         try await Self.run(reply: reply) { gateway, cookie in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get("/private/a", cookie, Self.listed))
-            #expect(answer.values("Access-Control-Allow-Origin") == ["https://app.gateway.test"])
-            #expect(answer.values("Access-Control-Allow-Credentials") == ["true"])
-            #expect(answer.values("Access-Control-Allow-Methods").isEmpty)
-            #expect(answer.values("Vary") == ["Accept-Encoding", "Origin"])
+            let response = try await client.exchange(Ask.get("/private/a", cookie, Self.listed))
+            #expect(response.values("Access-Control-Allow-Origin") == ["https://app.gateway.test"])
+            #expect(response.values("Access-Control-Allow-Credentials") == ["true"])
+            #expect(response.values("Access-Control-Allow-Methods").isEmpty)
+            #expect(response.values("Vary") == ["Accept-Encoding", "Origin"])
             let stranger = try await client.exchange(Ask.get("/public/a", Self.evil))
             for name in Self.allFields { #expect(stranger.values(name).isEmpty) }
         }
@@ -201,9 +201,9 @@ struct CORSTests {
     @Test("A store that is down is readable too, once the session has been asked for")
     func storeDown() async throws {
         try await Self.run(load: .fail) { gateway, cookie in
-            let answer = try await gateway.client().exchange(Ask.get("/private/a", cookie, Self.listed))
-            #expect(answer.status == 503)
-            #expect(answer["Access-Control-Allow-Origin"] == "https://app.gateway.test")
+            let response = try await gateway.client().exchange(Ask.get("/private/a", cookie, Self.listed))
+            #expect(response.status == 503)
+            #expect(response["Access-Control-Allow-Origin"] == "https://app.gateway.test")
         }
     }
 }

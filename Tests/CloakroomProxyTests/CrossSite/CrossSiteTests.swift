@@ -9,15 +9,15 @@ struct CrossSiteTests {
 
     /// A gateway with one session, and its `Cookie` line.
     private static func run(
-        _ adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
+        _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
         body: (RunningGateway, String) async throws -> Void
     ) async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
         try await GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, sessions)
-            .plan { plan in
-                plan.routes[2].methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE"]
-                adjust(&plan)
+            .configuration { configuration in
+                configuration.routes[2].methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE"]
+                adjust(&configuration)
             }
             .run { try await body($0, cookie) }
     }
@@ -29,7 +29,7 @@ struct CrossSiteTests {
     @Test(
         "Another site's request with the cookie is 403 cross_site, and the upstream sees nothing",
         arguments: ["POST", "PUT", "PATCH", "DELETE", "PURGE"])
-    func refused(method: String) async throws {
+    func rejected(method: String) async throws {
         try await Self.run { gateway, cookie in
             let client = try await gateway.client()
             for fields in [
@@ -38,11 +38,11 @@ struct CrossSiteTests {
                 ["Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: same-origin"], ["Origin: https://gateway.test"],
                 ["Connection: origin", Self.evil],
             ] {
-                let answer = try await client.exchange(Self.ask(method, "/private/a", [cookie] + fields))
-                #expect(answer.status == 403)
-                #expect(answer.code == "cross_site")
-                #expect(answer["Cache-Control"] == "no-store")
-                #expect(answer.values("Set-Cookie").isEmpty)
+                let response = try await client.exchange(Self.ask(method, "/private/a", [cookie] + fields))
+                #expect(response.status == 403)
+                #expect(response.code == "cross_site")
+                #expect(response["Cache-Control"] == "no-store")
+                #expect(response.values("Set-Cookie").isEmpty)
             }
             #expect(gateway.upstream.connections.isEmpty)
         }
@@ -69,12 +69,12 @@ struct CrossSiteTests {
     }
 
     @Test("A refused request's body is not waited for, and nothing of it is passed on")
-    func refusedWithBody() async throws {
+    func rejectedWithBody() async throws {
         try await Self.run { gateway, cookie in
             let client = try await gateway.client()
-            let answer = try await client.exchange(
+            let response = try await client.exchange(
                 Ask.post("/private/a", cookie, Self.evil, body: String(repeating: "x", count: 5_000)))
-            #expect(answer.status == 403)
+            #expect(response.status == 403)
             let early = try await client.exchange(
                 Self.ask("POST", "/private/a", [cookie, Self.evil, "Content-Length: 9000000", "Expect: 100-continue"]))
             #expect(early.status == 403)
@@ -85,10 +85,10 @@ struct CrossSiteTests {
     @Test("What only asks is served from anywhere", arguments: ["GET", "HEAD", "OPTIONS"])
     func safe(method: String) async throws {
         try await Self.run { gateway, cookie in
-            let answer = try await gateway.client().exchange(
+            let response = try await gateway.client().exchange(
                 Self.ask(method, "/private/a", [cookie, Self.evil, "Sec-Fetch-Site: cross-site"]),
                 isToHead: method == "HEAD")
-            #expect(answer.status == 200)
+            #expect(response.status == 200)
         }
     }
 
@@ -119,14 +119,14 @@ struct CrossSiteTests {
     @Test("An origin on either list is trusted")
     func trusted() async throws {
         try await Self.run {
-            $0.crossSite = CrossSitePlan(
+            $0.crossSite = CrossSiteConfiguration(
                 trustedOrigins: ["https://partner.test"], corsOrigins: ["https://app.gateway.test"])
         } body: { gateway, cookie in
             let client = try await gateway.client()
             for origin in ["https://partner.test", "https://app.gateway.test"] {
-                let answer = try await client.exchange(
+                let response = try await client.exchange(
                     Ask.post("/private/a", cookie, "Origin: \(origin)", "Sec-Fetch-Site: cross-site"))
-                #expect(answer.status == 200)
+                #expect(response.status == 200)
             }
             #expect(try await client.exchange(Ask.post("/private/a", cookie, Self.evil)).status == 403)
         }
@@ -136,7 +136,7 @@ struct CrossSiteTests {
     func forwardedScheme() async throws {
         let secure = "Origin: https://gateway.test"
         try await Self.run {
-            $0.trustedPeers = [AddressRange("127.0.0.0/8")].compactMap { $0 }
+            $0.trustedPeers = [CIDRBlock("127.0.0.0/8")].compactMap { $0 }
         } body: { gateway, cookie in
             let client = try await gateway.client()
             let proto = "X-Forwarded-Proto: https"
@@ -144,9 +144,9 @@ struct CrossSiteTests {
             #expect(try await client.exchange(Ask.post("/private/a", cookie, Self.ours, proto)).status == 403)
         }
         try await Self.run { gateway, cookie in
-            let answer = try await gateway.client().exchange(
+            let response = try await gateway.client().exchange(
                 Ask.post("/private/a", cookie, secure, "X-Forwarded-Proto: https"))
-            #expect(answer.status == 403)
+            #expect(response.status == 403)
         }
     }
 
@@ -154,9 +154,9 @@ struct CrossSiteTests {
     func absoluteTarget() async throws {
         try await Self.run { gateway, cookie in
             let client = try await gateway.client()
-            let answer = try await client.exchange(
+            let response = try await client.exchange(
                 Self.ask("POST", "http://other.test/private/a", [cookie, "Content-Length: 0", Self.ours]))
-            #expect(answer.status == 403)
+            #expect(response.status == 403)
         }
     }
 
@@ -172,9 +172,9 @@ struct CrossSiteTests {
     func notLookedUp() async throws {
         let sessions = FakeSessions(load: .fail)
         try await GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, sessions).run { gateway in
-            let answer = try await gateway.client().exchange(
+            let response = try await gateway.client().exchange(
                 Ask.post("/private/a", FakeSessions.strangeCookie, Self.evil))
-            #expect(answer.status == 403)
+            #expect(response.status == 403)
             #expect(sessions.loads == 0)
         }
     }
@@ -184,22 +184,22 @@ struct CrossSiteTests {
         try await Self.run {
             $0.routes[2].messages = [.crossSite: "Open this page from the shop."]
         } body: { gateway, cookie in
-            let answer = try await gateway.client().exchange(Ask.post("/private/a", cookie, Self.evil))
-            #expect(answer.text.contains("Open this page from the shop."))
+            let response = try await gateway.client().exchange(Ask.post("/private/a", cookie, Self.evil))
+            #expect(response.text.contains("Open this page from the shop."))
         }
     }
 
     // MARK: - Own endpoints
 
     @Test("Own endpoints that change something are refused to other sites, cookie or not: so is a planted sign-in")
-    func ownEndpoints() async throws {
-        let asked = Mutex<[OwnEndpoint]>([])
+    func accountEndpoints() async throws {
+        let asked = Mutex<[AccountEndpoint]>([])
         let sessions = FakeSessions()
         let cookie = sessions.add()
         var setup = GatewaySetup([]).with(\.sessions, sessions)
         setup.endpoints = FakeEndpoints { request in
             asked.withLock { $0.append(request.endpoint) }
-            return OwnResponse(status: 200, content: .json(Array("{}".utf8)))
+            return AccountResponse(status: 200, content: .json(Array("{}".utf8)))
         }
         try await setup.run { gateway in
             let client = try await gateway.client()
@@ -210,9 +210,9 @@ struct CrossSiteTests {
             for (method, path) in paths {
                 for fields in [[], [cookie]] {
                     let evil = Self.ask(method, path, fields + [Self.evil])
-                    let answer = try await client.exchange(evil)
-                    #expect(answer.status == 403)
-                    #expect(answer.code == "cross_site")
+                    let response = try await client.exchange(evil)
+                    #expect(response.status == 403)
+                    #expect(response.code == "cross_site")
                     #expect(
                         try await client.exchange(Self.ask(method, path, fields + ["Sec-Fetch-Site: same-site"])).status
                             == 403)
@@ -243,9 +243,9 @@ struct CrossSiteTests {
                 Ask.post("/private/a", cookie), Ask.get("/auth", cookie), Ask.post("/auth"),
                 Ask.post("/private/a", cookie, "X-CSRF: 1", Self.evil),
             ] {
-                let answer = try await client.exchange(request)
-                #expect(answer.status == 403)
-                #expect(answer.code == "cross_site")
+                let response = try await client.exchange(request)
+                #expect(response.status == 403)
+                #expect(response.code == "cross_site")
             }
             #expect(gateway.upstream.received == 0)
             for request in [

@@ -6,14 +6,14 @@ import Testing
 @Suite("WebSockets that other sites' pages open (RFC 6455 §10.2)", .serialized)
 struct CrossSiteTunnelTests {
     private static func run(
-        _ adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
-        body: (RunningGateway, WireServer, String) async throws -> Void
+        _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
+        body: (RunningGateway, RawServer, String) async throws -> Void
     ) async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
-        try await Tunnel.gateway(GatewaySetup().with(\.sessions, sessions)) { plan in
-            plan.listeners[0].http2 = true
-            adjust(&plan)
+        try await Tunnel.gateway(GatewaySetup().with(\.sessions, sessions)) { configuration in
+            configuration.listeners[0].http2 = true
+            adjust(&configuration)
         } body: { gateway, server in
             try await body(gateway, server, cookie)
         }
@@ -25,12 +25,12 @@ struct CrossSiteTunnelTests {
             "Origin: https://evil.test", "Origin: null", "Origin: https://gateway.test", "Sec-Fetch-Site: cross-site",
             "Sec-Fetch-Site: same-site",
         ])
-    func refused(field: String) async throws {
+    func rejected(field: String) async throws {
         try await Self.run { gateway, server, cookie in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Handshake.request("/private/socket", cookie, field))
-            #expect(answer.status == 403)
-            #expect(answer.code == "cross_site")
+            let response = try await client.exchange(Handshake.request("/private/socket", cookie, field))
+            #expect(response.status == 403)
+            #expect(response.code == "cross_site")
             // It was an ordinary answer: the connection goes on.
             #expect(try await client.exchange(Ask.get("/nowhere")).status == 404)
             #expect(server.peers.isEmpty)
@@ -43,10 +43,10 @@ struct CrossSiteTunnelTests {
     func allowed(field: String) async throws {
         try await Self.run {
             // No page could add this one.
-            $0.crossSite = CrossSitePlan(
+            $0.crossSite = CrossSiteConfiguration(
                 trustedOrigins: ["https://partner.test"], requiredField: .init(name: "X-CSRF", value: "1"))
         } body: { gateway, server, cookie in
-            let client = try await WirePeer.connect(port: gateway.port)
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(Handshake.request("/private/socket", cookie, field))
             let upstream = try await server.peer()
             _ = try await upstream.head()
@@ -61,7 +61,7 @@ struct CrossSiteTunnelTests {
             let client = try await gateway.client()
             let evil = "Origin: https://evil.test"
             #expect(try await client.exchange(Handshake.request("/private/socket", evil)).status == 401)
-            let peer = try await WirePeer.connect(port: gateway.port)
+            let peer = try await RawPeer.connect(port: gateway.port)
             peer.send(Handshake.request("/public/socket", cookie, evil))
             let head = try await server.peer().head()
             #expect(!head.contains("cloakroom="))
@@ -81,9 +81,9 @@ struct CrossSiteTunnelTests {
                 evil.lines += HTTP2Fields([extra]).lines
                 let id = UInt32(2 * index + 1)
                 client.send(.headers(id, evil, ends: false))
-                let answer = try await client.answer(id)
-                #expect(answer.status == 403)
-                #expect(answer.code == "cross_site")
+                let response = try await client.response(id)
+                #expect(response.status == 403)
+                #expect(response.code == "cross_site")
             }
             #expect(server.peers.isEmpty)
             fields.lines += HTTP2Fields([("origin", "http://gateway.test")]).lines

@@ -36,13 +36,13 @@ struct BackpressureTests {
                 try await client.setReading(false)
                 client.send(Ask.get())
                 try await eventually("the first megabyte") { (gateway.upstream.connections.first?.sent ?? 0) > 0 }
-                let sent = try await settled { gateway.upstream.connections[0].sent }
+                let sent = try await waitUntilStable { gateway.upstream.connections[0].sent }
                 #expect(sent < Self.bound)
                 try await client.setReading(true)
                 try await eventually("all of it") { client.received > Self.total }
-                let answer = try await client.answer()
-                #expect(answer.framing == (isChunked ? "chunked" : "length"))
-                #expect(Self.isWhole(answer.body))
+                let response = try await client.response()
+                #expect(response.framing == (isChunked ? "chunked" : "length"))
+                #expect(Self.isWhole(response.body))
             }
     }
 
@@ -52,16 +52,16 @@ struct BackpressureTests {
         try await GatewaySetup([
             .head, .reading(false), .wait(gate), .reading(true), .body(Self.total), .send(Reply.ok),
         ])
-        .plan { $0.routes[0].bodyLimit = Self.total }
+        .configuration { $0.routes[0].bodyLimit = Self.total }
         .run { gateway in
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: \(Self.total)\r\n\r\n")
             let upload = Task { try await client.stream(Self.megabyte, times: Self.total >> 20) }
             _ = try await gateway.upstream.request()
-            let sent = try await settled { client.sent }
+            let sent = try await waitUntilStable { client.sent }
             #expect(sent < Self.bound)
             gate.open()
-            #expect(try await client.answer().text == "ok")
+            #expect(try await client.response().text == "ok")
             try await upload.value
             #expect(Self.isWhole(gateway.upstream.requests[0].body))
         }

@@ -7,7 +7,7 @@ import Testing
 @testable import CloakroomProxy
 
 @Suite("The end of a client's connection (RFC 9112 §9.6)")
-struct EndOfConnectionTests {
+struct ConnectionCloseTests {
     /// A client's connection without a socket, on which nothing is sent until the test says so.
     private final class Connection {
         let channel = EmbeddedChannel()
@@ -20,14 +20,15 @@ struct EndOfConnectionTests {
             var settings = TelemetrySettings()
             settings.isAccessLogEnabled = false
             telemetry = GatewayTelemetry(settings: settings)
-            let plan = GatewayPlan(
-                listeners: [], upstreams: [], routes: [], accounts: AccountsPlan(upstream: nil),
-                timeouts: TimeoutsPlan(bodyIdle: .seconds(600)))
-            let tables = try GatewayTables(
-                plan: plan, sessions: FakeSessions(), renewer: FakeRenewer(), ownEndpoints: FakeEndpoints(),
+            let configuration = GatewayConfiguration(
+                listeners: [], upstreams: [], routes: [], accounts: AccountsConfiguration(upstream: nil),
+                timeouts: TimeoutsConfiguration(bodyIdle: .seconds(600)))
+            let config = try ConfigSnapshot(
+                configuration: configuration, sessions: FakeSessions(), refresher: FakeRefresher(),
+                accountEndpoints: FakeEndpoints(),
                 telemetry: telemetry, tracer: nil)
-            context = LoopContext(eventLoop: channel.embeddedEventLoop, tables: tables, loopCount: 1)
-            handler = HTTP1DownstreamHandler(ClientConnection(channel: channel, context: context, isTLS: false))
+            context = LoopContext(eventLoop: channel.embeddedEventLoop, config: config, loopCount: 1)
+            handler = HTTP1DownstreamHandler(DownstreamConnectionInfo(channel: channel, context: context, isTLS: false))
             try channel.pipeline.syncOperations.addHandlers([wire, handler])
             try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         }
@@ -73,7 +74,7 @@ struct EndOfConnectionTests {
     }
 
     @Test("A slow reader has as long for the last answer as for any body; the short wait begins when all is sent")
-    func lastAnswer() throws {
+    func lastResponse() throws {
         let connection = try Connection()
         try connection.receive("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         #expect(connection.wire.closed == [.output])
@@ -86,12 +87,12 @@ struct EndOfConnectionTests {
     }
 
     @Test("An answer that finds its client gone ends its exchange once")
-    func goneWhileAnswering() throws {
+    func goneWhileResponding() throws {
         let connection = try Connection()
         connection.wire.failsToSend = true
         try connection.receive("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         #expect(!connection.channel.isActive)
-        #expect(connection.context.generation.unfinished == 0)
+        #expect(connection.context.snapshot.activeCount == 0)
         let metrics = String(decoding: connection.telemetry.registry.exposition(), as: UTF8.self)
         #expect(metrics.contains("http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 0\n"))
         let counts = metrics.split(separator: "\n").filter {
@@ -140,7 +141,7 @@ struct EndOfConnectionTests {
         connection.context.drain {}
         let late = EmbeddedChannel(loop: connection.channel.embeddedEventLoop)
         let handler = HTTP1DownstreamHandler(
-            ClientConnection(channel: late, context: connection.context, isTLS: false))
+            DownstreamConnectionInfo(channel: late, context: connection.context, isTLS: false))
         try late.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         try late.pipeline.syncOperations.addHandler(handler)
         late.embeddedEventLoop.run()

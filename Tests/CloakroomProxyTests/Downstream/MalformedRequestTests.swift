@@ -71,12 +71,12 @@ struct MalformedRequestTests {
     @Test(
         "They are refused, the connection ends, and nothing of them or behind them reaches the upstream",
         arguments: cases)
-    func refused(request: Case) async throws {
+    func rejected(request: Case) async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(request.request + Self.smuggled)
-            #expect(answer.status == request.status)
-            #expect(answer["Connection"] == "close")
+            let response = try await client.exchange(request.request + Self.smuggled)
+            #expect(response.status == request.status)
+            #expect(response["Connection"] == "close")
             try await client.closed()
             #expect(client.unread.isEmpty)
             #expect(gateway.upstream.connections.isEmpty)
@@ -88,8 +88,8 @@ struct MalformedRequestTests {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
             client.send(Ask.get("/public/good") + "GET /public/bad HTTP/1.1\r\nBad Name: x\r\n\r\n" + Self.smuggled)
-            #expect(try await client.answer().text == "ok")
-            #expect(try await client.answer().status == 400)
+            #expect(try await client.response().text == "ok")
+            #expect(try await client.response().status == 400)
             try await client.closed()
             #expect(client.unread.isEmpty)
             #expect(gateway.upstream.requests.map(\.line) == ["GET /public/good HTTP/1.1"])
@@ -105,11 +105,11 @@ struct MalformedRequestTests {
     }
 
     @Test("A client that goes on sending after a refusal can still read it (RFC 9112 §9.6)")
-    func refusalIsReadable() async throws {
+    func rejectionIsReadable() async throws {
         try await GatewaySetup().run { gateway in
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nBad Name: x\r\n\r\n" + String(repeating: "x", count: 400_000))
-            #expect(try await client.answer().status == 400)
+            #expect(try await client.response().status == 400)
             try await client.closed()
         }
     }

@@ -7,9 +7,9 @@ struct MethodAndTargetTests {
     func optionsAsterisk() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
-            #expect(answer.status == 204)
-            #expect(answer["Allow"]?.contains("GET") == true)
+            let response = try await client.exchange("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(response.status == 204)
+            #expect(response["Allow"]?.contains("GET") == true)
             #expect(gateway.upstream.connections.isEmpty)
             #expect(try await client.exchange(Ask.get()).text == "ok")
         }
@@ -19,9 +19,9 @@ struct MethodAndTargetTests {
         "TRACE is 405, wherever it asks (RFC 9110 §9.3.8)", arguments: ["/public/a", "/private/a", "/nowhere", "/auth"])
     func trace(path: String) async throws {
         try await GatewaySetup([.request]).run { gateway in
-            let answer = try await gateway.client().exchange("TRACE \(path) HTTP/1.1\r\nHost: a\r\n\r\n")
-            #expect(answer.status == 405)
-            #expect(answer.values("Allow").count == 1)
+            let response = try await gateway.client().exchange("TRACE \(path) HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(response.status == 405)
+            #expect(response.values("Allow").count == 1)
             #expect(gateway.upstream.connections.isEmpty)
         }
     }
@@ -30,9 +30,9 @@ struct MethodAndTargetTests {
     func absoluteForm() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(
+            let response = try await client.exchange(
                 "GET http://real.test:81/public/a?b HTTP/1.1\r\nHost: other.test\r\n\r\n")
-            #expect(answer.text == "ok")
+            #expect(response.text == "ok")
             let request = gateway.upstream.requests[0]
             #expect(request.line == "GET /public/a?b HTTP/1.1")
             #expect(request.values("Host") == ["real.test:81"])
@@ -47,7 +47,7 @@ struct MethodAndTargetTests {
             _ = try await gateway.client().exchange(Ask.get())
             #expect(gateway.upstream.requests[0].values("Host") == ["gateway.test"])
         }
-        try await GatewaySetup([.request, .send(Reply.ok)]).plan { $0.upstreams[0].preserveHost = false }.run {
+        try await GatewaySetup([.request, .send(Reply.ok)]).configuration { $0.upstreams[0].preserveHost = false }.run {
             gateway in
             _ = try await gateway.client().exchange(Ask.get())
             #expect(gateway.upstream.requests[0]["Host"]?.hasPrefix("127.0.0.1:") == true)
@@ -59,12 +59,12 @@ struct MethodAndTargetTests {
     func unknownExpectation(path: String) async throws {
         try await GatewaySetup([.request]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(
+            let response = try await client.exchange(
                 "POST \(path) HTTP/1.1\r\nHost: a\r\nExpect: 200-maybe\r\nContent-Length: 1\r\n\r\n")
-            #expect(answer.status == 417)
+            #expect(response.status == 417)
             #expect(gateway.upstream.connections.isEmpty)
             // Whether the body follows is anybody's guess.
-            #expect(answer["Connection"] == "close")
+            #expect(response["Connection"] == "close")
             try await client.closed()
         }
     }
@@ -72,19 +72,19 @@ struct MethodAndTargetTests {
     @Test("An endpoint of the gateway's own gives 100 (Continue) itself (RFC 9110 §10.1.1)")
     func ownContinue() async throws {
         let endpoints = FakeEndpoints { request in
-            OwnResponse(status: 200, content: .json(request.body.bytes))
+            AccountResponse(status: 200, content: .json(request.body.bytes))
         }
         try await GatewaySetup().with(\.endpoints, endpoints).run { gateway in
             let client = try await gateway.client()
             client.send("POST /auth HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
-            #expect(try await client.answer().status == 100)
+            #expect(try await client.response().status == 100)
             #expect(try await client.exchange("hello").text == "hello")
         }
     }
 
     @Test("An unknown method goes where its route allows it (RFC 9110 §9.1)")
     func unknownMethod() async throws {
-        try await GatewaySetup([.request, .send(Reply.ok)]).plan { $0.routes[0].methods.append("PURGE") }.run {
+        try await GatewaySetup([.request, .send(Reply.ok)]).configuration { $0.routes[0].methods.append("PURGE") }.run {
             gateway in
             let client = try await gateway.client()
             #expect(try await client.exchange("PURGE /public/a HTTP/1.1\r\nHost: a\r\n\r\n").text == "ok")

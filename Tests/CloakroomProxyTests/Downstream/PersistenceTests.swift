@@ -7,9 +7,9 @@ struct PersistenceTests {
     func pipelining() async throws {
         let gate = Gate()
         let numbered = (1...4).flatMap { number in
-            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n\(number)"
+            let response = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n\(number)"
             return number == 1
-                ? [ScriptedUpstream.Step.request, .wait(gate), .send(answer)] : [.request, .send(answer)]
+                ? [ScriptedUpstream.Step.request, .wait(gate), .send(response)] : [.request, .send(response)]
         }
         try await GatewaySetup(numbered).run { gateway in
             let client = try await gateway.client()
@@ -18,11 +18,11 @@ struct PersistenceTests {
                     + Ask.get("/public/4"))
             _ = try await gateway.upstream.request()
             gate.open()
-            #expect(try await client.answer().text == "1")
-            #expect(try await client.answer().text == "2")
-            #expect(try await client.answer().status == 404)
-            #expect(try await client.answer().text == "3")
-            #expect(try await client.answer().text == "4")
+            #expect(try await client.response().text == "1")
+            #expect(try await client.response().text == "2")
+            #expect(try await client.response().status == 404)
+            #expect(try await client.response().text == "3")
+            #expect(try await client.response().text == "4")
             #expect(gateway.upstream.requests.map(\.line).last == "GET /public/4 HTTP/1.1")
             #expect(gateway.upstream.requests[1].text == "two")
         }
@@ -34,8 +34,8 @@ struct PersistenceTests {
             let client = try await gateway.client()
             client.send(String(repeating: Ask.get("/nowhere") + Ask.get(), count: 300))
             for _ in 0..<300 {
-                #expect(try await client.answer().status == 404)
-                #expect(try await client.answer().text == "ok")
+                #expect(try await client.response().status == 404)
+                #expect(try await client.response().text == "ok")
             }
         }
     }
@@ -45,9 +45,9 @@ struct PersistenceTests {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
             client.send(Ask.get("/public/1", "Connection: close") + Ask.get("/public/2"))
-            let answer = try await client.answer()
-            #expect(answer.text == "ok")
-            #expect(answer["Connection"] == "close")
+            let response = try await client.response()
+            #expect(response.text == "ok")
+            #expect(response["Connection"] == "close")
             try await client.closed()
             #expect(client.unread.isEmpty)
             #expect(gateway.upstream.requests.count == 1)
@@ -58,10 +58,10 @@ struct PersistenceTests {
     func version10() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange("GET /public/a HTTP/1.0\r\n\r\n")
-            #expect(answer.text == "ok")
-            #expect(answer.version == "HTTP/1.1")
-            #expect(answer["Connection"] == "close")
+            let response = try await client.exchange("GET /public/a HTTP/1.0\r\n\r\n")
+            #expect(response.text == "ok")
+            #expect(response.version == "HTTP/1.1")
+            #expect(response["Connection"] == "close")
             try await client.closed()
             // The upstream gets a request of HTTP/1.1, with a Host of its own.
             #expect(gateway.upstream.requests[0].line == "GET /public/a HTTP/1.1")
@@ -75,9 +75,9 @@ struct PersistenceTests {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
             for _ in 0..<2 {
-                let answer = try await client.exchange("GET /public/a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n")
-                #expect(answer.text == "ok")
-                #expect(answer["Connection"] == "keep-alive")
+                let response = try await client.exchange("GET /public/a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n")
+                #expect(response.text == "ok")
+                #expect(response["Connection"] == "keep-alive")
             }
             let own = try await client.exchange("GET /nowhere HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
             #expect(own["Connection"] == "keep-alive")

@@ -8,12 +8,12 @@ struct TimeoutTests {
         "A head that does not come in time is 408, and the connection ends",
         arguments: ["G", "GET /public/a HT", "GET /public/a HTTP/1.1\r\n", "GET /public/a HTTP/1.1\r\nHost: a\r\nX: "])
     func slowHead(start: String) async throws {
-        try await GatewaySetup([.request]).plan { $0.timeouts.header = .milliseconds(150) }.run { gateway in
+        try await GatewaySetup([.request]).configuration { $0.timeouts.header = .milliseconds(150) }.run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(start)
-            #expect(answer.status == 408)
-            #expect(answer.code == "request_timeout")
-            #expect(answer["Connection"] == "close")
+            let response = try await client.exchange(start)
+            #expect(response.status == 408)
+            #expect(response.code == "request_timeout")
+            #expect(response["Connection"] == "close")
             try await client.closed()
             #expect(gateway.upstream.connections.isEmpty)
         }
@@ -21,7 +21,7 @@ struct TimeoutTests {
 
     @Test("Bytes that trickle in do not put it off")
     func trickle() async throws {
-        try await GatewaySetup([.request]).plan { $0.timeouts.header = .milliseconds(200) }.run { gateway in
+        try await GatewaySetup([.request]).configuration { $0.timeouts.header = .milliseconds(200) }.run { gateway in
             let client = try await gateway.client()
             client.send("GET /public/a HTTP/1.1\r\nX: ")
             let trickle = Task {
@@ -30,7 +30,7 @@ struct TimeoutTests {
                     try await Task.sleep(for: .milliseconds(20))
                 }
             }
-            #expect(try await client.answer().status == 408)
+            #expect(try await client.response().status == 408)
             trickle.cancel()
             try await client.closed()
             _ = await trickle.result
@@ -40,7 +40,7 @@ struct TimeoutTests {
     @Test("The second head of a connection has its time too")
     func slowSecondHead() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)])
-            .plan { $0.timeouts.header = .milliseconds(150) }
+            .configuration { $0.timeouts.header = .milliseconds(150) }
             .run { gateway in
                 let client = try await gateway.client()
                 #expect(try await client.exchange(Ask.get()).text == "ok")
@@ -53,13 +53,13 @@ struct TimeoutTests {
     @Test("A body that stalls is 408, and the upstream's connection is closed")
     func bodyStalls() async throws {
         try await GatewaySetup([.head, .wait(Gate())])
-            .plan { $0.timeouts.bodyIdle = .milliseconds(150) }
+            .configuration { $0.timeouts.bodyIdle = .milliseconds(150) }
             .run { gateway in
                 let client = try await gateway.client()
-                let answer = try await client.exchange(
+                let response = try await client.exchange(
                     "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
-                #expect(answer.status == 408)
-                #expect(answer["Connection"] == "close")
+                #expect(response.status == 408)
+                #expect(response["Connection"] == "close")
                 try await client.closed()
                 try await gateway.upstream.closed()
             }
@@ -67,10 +67,10 @@ struct TimeoutTests {
 
     @Test("A body for an endpoint of the gateway's own that stalls is 408")
     func ownBodyStalls() async throws {
-        try await GatewaySetup().plan { $0.timeouts.bodyIdle = .milliseconds(150) }.run { gateway in
+        try await GatewaySetup().configuration { $0.timeouts.bodyIdle = .milliseconds(150) }.run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange("POST /auth HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
-            #expect(answer.status == 408)
+            let response = try await client.exchange("POST /auth HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
+            #expect(response.status == 408)
             try await client.closed()
         }
     }
@@ -79,7 +79,7 @@ struct TimeoutTests {
     func idle(hasAsked: Bool) async throws {
         try await GatewaySetup([.request, .send(Reply.ok)])
             // Long enough to ask in, on whatever machine.
-            .plan { $0.timeouts.keepAlive = .milliseconds(hasAsked ? 2_000 : 150) }
+            .configuration { $0.timeouts.keepAlive = .milliseconds(hasAsked ? 2_000 : 150) }
             .run { gateway in
                 let client = try await gateway.client()
                 if hasAsked { #expect(try await client.exchange(Ask.get()).text == "ok") }

@@ -8,7 +8,7 @@ import Testing
 @testable import CloakroomProxy
 
 @Suite("A client that asks and does not take the answers", .serialized)
-struct UnreadAnswerTests {
+struct SlowReaderTests {
     /// A client's connection without a socket, whose other end reads when the test says so.
     private final class Connection {
         let channel = EmbeddedChannel()
@@ -19,15 +19,19 @@ struct UnreadAnswerTests {
             var settings = TelemetrySettings()
             settings.isAccessLogEnabled = false
             telemetry = GatewayTelemetry(settings: settings)
-            let plan = GatewayPlan(listeners: [], upstreams: [], routes: [], accounts: AccountsPlan(upstream: nil))
-            let tables = try GatewayTables(
-                plan: plan, sessions: FakeSessions(), renewer: FakeRenewer(), ownEndpoints: FakeEndpoints(),
+            let configuration = GatewayConfiguration(
+                listeners: [], upstreams: [], routes: [], accounts: AccountsConfiguration(upstream: nil))
+            let config = try ConfigSnapshot(
+                configuration: configuration, sessions: FakeSessions(), refresher: FakeRefresher(),
+                accountEndpoints: FakeEndpoints(),
                 telemetry: telemetry, tracer: nil)
-            context = LoopContext(eventLoop: channel.embeddedEventLoop, tables: tables, loopCount: 1)
+            context = LoopContext(eventLoop: channel.embeddedEventLoop, config: config, loopCount: 1)
             try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         }
 
-        var client: ClientConnection { ClientConnection(channel: channel, context: context, isTLS: false) }
+        var client: DownstreamConnectionInfo {
+            DownstreamConnectionInfo(channel: channel, context: context, isTLS: false)
+        }
 
         func setReads(_ reads: Bool) {
             channel.isWritable = reads

@@ -9,9 +9,9 @@ struct ExchangeStateMachineTests {
     func plainExchange() {
         var machine = ExchangeStateMachine()
         machine.forward(hasBody: false)
-        #expect(machine.state == .leasing(.complete))
+        #expect(machine.state == .waitingForConnection(.complete))
         #expect(machine.leased() == .send)
-        #expect(machine.responseBegan() == true)
+        #expect(machine.responseStarted() == true)
         #expect(machine.responseEnded() == true)
         #expect(machine.state == .idle)
     }
@@ -20,57 +20,58 @@ struct ExchangeStateMachineTests {
     func bodyExchange() {
         var machine = ExchangeStateMachine()
         machine.forward(hasBody: true)
-        #expect(!machine.takesBody)
+        #expect(!machine.acceptsBody)
         #expect(machine.leased() == .send)
-        #expect(machine.takesBody)
+        #expect(machine.acceptsBody)
         #expect(machine.requestEnded() == .finishRequest)
-        #expect(!machine.takesBody)
-        #expect(machine.responseBegan() == true)
+        #expect(!machine.acceptsBody)
+        #expect(machine.responseStarted() == true)
         #expect(machine.responseEnded() == true)
     }
 
     @Test("An answer that ends before the request ends the exchange")
-    func earlyAnswer() {
+    func earlyResponse() {
         var machine = ExchangeStateMachine()
         machine.forward(hasBody: true)
         #expect(machine.leased() == .send)
-        #expect(machine.responseBegan() == true)
-        #expect(machine.takesBody)
+        #expect(machine.responseStarted() == true)
+        #expect(machine.acceptsBody)
         #expect(machine.responseEnded() == true)
         #expect(machine.requestEnded() == .nothing)
     }
 
     @Test("A request that may be repeated is leased for anew, and one with an open body never is")
     func retry() {
-        var machine = Self.machine(in: .sent(.complete))
+        var machine = Self.machine(in: .awaitingResponse(.complete))
         #expect(machine.upstreamFailed(mayRetry: true) == .retry)
-        #expect(machine.state == .leasing(.complete))
+        #expect(machine.state == .waitingForConnection(.complete))
         #expect(machine.leased() == .send)
-        #expect(machine.upstreamFailed(mayRetry: false) == .answer)
+        #expect(machine.upstreamFailed(mayRetry: false) == .respond)
 
-        var open = Self.machine(in: .sent(.open))
-        #expect(open.upstreamFailed(mayRetry: true) == .answer)
+        var open = Self.machine(in: .awaitingResponse(.open))
+        #expect(open.upstreamFailed(mayRetry: true) == .respond)
     }
 
     @Test("A refused token: the exchange waits for another one, and the whole request is sent once more")
     func replay() {
-        var machine = Self.machine(in: .sent(.complete))
-        #expect(machine.tokenRefused() == true)
-        #expect(machine.state == .parked)
+        var machine = Self.machine(in: .awaitingResponse(.complete))
+        #expect(machine.tokenRejected() == true)
+        #expect(machine.state == .suspended)
         #expect(machine.resume() == .proceed)
         machine.replay()
-        #expect(machine.state == .leasing(.complete))
+        #expect(machine.state == .waitingForConnection(.complete))
         #expect(machine.leased() == .send)
     }
 
     @Test("There is no second try for a request that is not all sent, or whose answer has begun")
     func noReplay() {
         for state in [
-            ExchangeStateMachine.State.sent(.open), .relaying(.complete), .tunnelling(.open), .leasing(.complete),
+            ExchangeStateMachine.State.awaitingResponse(.open), .streamingResponse(.complete), .tunneling(.open),
+            .waitingForConnection(.complete),
             .idle,
         ] {
             var machine = Self.machine(in: state)
-            #expect(machine.tokenRefused() == false)
+            #expect(machine.tokenRejected() == false)
             #expect(machine.state == state)
         }
     }
@@ -78,19 +79,19 @@ struct ExchangeStateMachineTests {
     @Test("Nothing is retried once the client has part of an answer (RFC 9110 §9.2.2)")
     func noRetryAfterHead() {
         for body in [ExchangeStateMachine.RequestBody.open, .complete] {
-            var machine = Self.machine(in: .relaying(body))
+            var machine = Self.machine(in: .streamingResponse(body))
             #expect(machine.upstreamFailed(mayRetry: true) == .cut)
         }
     }
 
     @Test("A tunnel: the client ends its side first, then the upstream (RFC 6455 §4)")
     func tunnelEndedByClient() {
-        var machine = Self.machine(in: .sent(.complete))
+        var machine = Self.machine(in: .awaitingResponse(.complete))
         #expect(machine.switched() == true)
-        #expect(machine.takesBody)
+        #expect(machine.acceptsBody)
         #expect(machine.isRelaying)
         #expect(machine.requestEnded() == .halfClose)
-        #expect(!machine.takesBody)
+        #expect(!machine.acceptsBody)
         #expect(machine.isRelaying)
         #expect(machine.tunnelEnded() == .finish)
         #expect(machine.state == .idle)
@@ -98,9 +99,9 @@ struct ExchangeStateMachineTests {
 
     @Test("A tunnel: the upstream ends its side first, then the client (RFC 6455 §4)")
     func tunnelEndedByUpstream() {
-        var machine = Self.machine(in: .tunnelling(.open))
+        var machine = Self.machine(in: .tunneling(.open))
         #expect(machine.tunnelEnded() == .halfClose)
-        #expect(machine.takesBody)
+        #expect(machine.acceptsBody)
         #expect(!machine.isRelaying)
         #expect(machine.requestEnded() == .finishTunnel)
         #expect(machine.state == .idle)
@@ -109,9 +110,9 @@ struct ExchangeStateMachineTests {
     @Test("A client that goes while work is under way off the loop is not resumed")
     func parkedAndGone() {
         var machine = ExchangeStateMachine()
-        machine.park()
+        machine.suspend()
         #expect(machine.resume() == .proceed)
-        #expect(machine.clientGone() == .record)
+        #expect(machine.downstreamClosed() == .record)
         #expect(machine.resume() == .drop)
     }
 
@@ -119,21 +120,21 @@ struct ExchangeStateMachineTests {
     private static let table: [(ExchangeStateMachine.State, [Event: String])] = [
         (.idle, [:]),
         (
-            .leasing(.open),
+            .waitingForConnection(.open),
             [
                 .leased: "send > sent(open)", .failed: "answer", .failedSafely: "answer", .deadline: "refuse",
                 .clientGone: "cancelLease > idle",
             ]
         ),
         (
-            .leasing(.complete),
+            .waitingForConnection(.complete),
             [
                 .leased: "send > sent(complete)", .failed: "answer", .failedSafely: "answer", .deadline: "refuse",
                 .clientGone: "cancelLease > idle",
             ]
         ),
         (
-            .sent(.open),
+            .awaitingResponse(.open),
             [
                 .requestEnded: "finishRequest > sent(complete)", .responseBegan: "true > relaying(open)",
                 .failed: "answer", .failedSafely: "answer", .deadline: "requestTimeout",
@@ -141,7 +142,7 @@ struct ExchangeStateMachineTests {
             ]
         ),
         (
-            .sent(.complete),
+            .awaitingResponse(.complete),
             [
                 .requestEnded: "finishRequest", .responseBegan: "true > relaying(complete)",
                 .switched: "true > tunnelling(open)", .failed: "answer",
@@ -150,43 +151,43 @@ struct ExchangeStateMachineTests {
             ]
         ),
         (
-            .relaying(.open),
+            .streamingResponse(.open),
             [
                 .requestEnded: "finishRequest > relaying(complete)", .responseEnded: "true > idle", .failed: "cut",
                 .failedSafely: "cut", .deadline: "cut", .clientGone: "closeUpstream > idle",
             ]
         ),
         (
-            .relaying(.complete),
+            .streamingResponse(.complete),
             [
                 .requestEnded: "finishRequest", .responseEnded: "true > idle", .failed: "cut", .failedSafely: "cut",
                 .deadline: "cut", .clientGone: "closeUpstream > idle",
             ]
         ),
         (
-            .tunnelling(.open),
+            .tunneling(.open),
             [
                 .requestEnded: "halfClose > tunnelling(complete)", .tunnelEnded: "halfClose > tunnelEnding",
                 .failed: "cut", .failedSafely: "cut", .deadline: "cut", .clientGone: "closeTunnel > idle",
             ]
         ),
         (
-            .tunnelling(.complete),
+            .tunneling(.complete),
             [
                 .tunnelEnded: "finish > idle", .failed: "cut", .failedSafely: "cut", .deadline: "cut",
                 .clientGone: "closeTunnel > idle",
             ]
         ),
         (
-            .tunnelEnding,
+            .tunnelHalfClosed,
             [
                 .requestEnded: "finishTunnel > idle", .failed: "cut", .failedSafely: "cut", .deadline: "cut",
                 .clientGone: "closeTunnel > idle",
             ]
         ),
-        (.collecting, [.requestEnded: "answer", .deadline: "requestTimeout", .clientGone: "record > idle"]),
-        (.parked, [.resume: "proceed", .clientGone: "record > idle"]),
-        (.answered, [.deadline: "cut", .clientGone: "record > idle"]),
+        (.bufferingBody, [.requestEnded: "answer", .deadline: "requestTimeout", .clientGone: "record > idle"]),
+        (.suspended, [.resume: "proceed", .clientGone: "record > idle"]),
+        (.respondingLocally, [.deadline: "cut", .clientGone: "record > idle"]),
     ]
 
     private enum Event: CaseIterable {
@@ -207,14 +208,14 @@ struct ExchangeStateMachineTests {
             switch self {
             case .leased: "\(machine.leased())"
             case .requestEnded: "\(machine.requestEnded())"
-            case .responseBegan: "\(machine.responseBegan())"
+            case .responseBegan: "\(machine.responseStarted())"
             case .responseEnded: "\(machine.responseEnded())"
             case .switched: "\(machine.switched())"
             case .tunnelEnded: "\(machine.tunnelEnded())"
             case .failed: "\(machine.upstreamFailed(mayRetry: false))"
             case .failedSafely: "\(machine.upstreamFailed(mayRetry: true))"
             case .deadline: "\(machine.deadlineExpired())"
-            case .clientGone: "\(machine.clientGone())"
+            case .clientGone: "\(machine.downstreamClosed())"
             case .resume: "\(machine.resume())"
             }
         }
@@ -246,26 +247,33 @@ struct ExchangeStateMachineTests {
                 switch Int.random(in: 0..<14, using: &generator) {
                 case 0 where before == .idle: machine.forward(hasBody: Bool.random(using: &generator))
                 case 1 where before == .idle: machine.collect()
-                case 2 where before == .collecting || before == .idle: machine.park()
-                case 3: machine.answered()
+                case 2 where before == .bufferingBody || before == .idle: machine.suspend()
+                case 3: machine.respondedLocally()
                 case 4: machine.finish()
                 default:
                     guard let event = Event.allCases.randomElement(using: &generator) else { continue }
                     let action = event.happen(to: &machine)
-                    if action == "retry" { #expect(before == .sent(.complete)) }
-                    if action == "send" { #expect(before == .leasing(.open) || before == .leasing(.complete)) }
+                    if action == "retry" { #expect(before == .awaitingResponse(.complete)) }
+                    if action == "send" {
+                        #expect(before == .waitingForConnection(.open) || before == .waitingForConnection(.complete))
+                    }
                     if event == .clientGone { #expect(machine.state == .idle) }
                     // There is a tunnel only where one was asked for, and it never becomes an answer again.
                     if ["halfClose", "finish", "finishTunnel", "closeTunnel"].contains(action) {
                         #expect(Self.isTunnel(before))
                     }
-                    if Self.isTunnel(machine.state) { #expect(Self.isTunnel(before) || before == .sent(.complete)) }
+                    if Self.isTunnel(machine.state) {
+                        #expect(Self.isTunnel(before) || before == .awaitingResponse(.complete))
+                    }
                     if Self.isTunnel(before) { #expect(Self.isTunnel(machine.state) || machine.state == .idle) }
                 }
-                if machine.takesBody {
+                if machine.acceptsBody {
                     #expect(
-                        [.sent(.open), .relaying(.open), .tunnelling(.open), .tunnelEnding, .collecting]
-                            .contains(machine.state))
+                        [
+                            .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed,
+                            .bufferingBody,
+                        ]
+                        .contains(machine.state))
                 }
             }
             machine.finish()
@@ -275,7 +283,7 @@ struct ExchangeStateMachineTests {
 
     private static func isTunnel(_ state: ExchangeStateMachine.State) -> Bool {
         switch state {
-        case .tunnelling, .tunnelEnding: true
+        case .tunneling, .tunnelHalfClosed: true
         default: false
         }
     }
@@ -285,27 +293,27 @@ struct ExchangeStateMachineTests {
         var machine = ExchangeStateMachine()
         switch state {
         case .idle: break
-        case .leasing(let body): machine.forward(hasBody: body == .open)
-        case .sent(let body):
+        case .waitingForConnection(let body): machine.forward(hasBody: body == .open)
+        case .awaitingResponse(let body):
             machine.forward(hasBody: body == .open)
             _ = machine.leased()
-        case .relaying(let body):
+        case .streamingResponse(let body):
             machine.forward(hasBody: body == .open)
             _ = machine.leased()
-            _ = machine.responseBegan()
-        case .tunnelling(let side):
+            _ = machine.responseStarted()
+        case .tunneling(let side):
             machine.forward(hasBody: false)
             _ = machine.leased()
             _ = machine.switched()
             if side == .complete { _ = machine.requestEnded() }
-        case .tunnelEnding:
+        case .tunnelHalfClosed:
             machine.forward(hasBody: false)
             _ = machine.leased()
             _ = machine.switched()
             _ = machine.tunnelEnded()
-        case .collecting: machine.collect()
-        case .parked: machine.park()
-        case .answered: machine.answered()
+        case .bufferingBody: machine.collect()
+        case .suspended: machine.suspend()
+        case .respondingLocally: machine.respondedLocally()
         }
         return machine
     }

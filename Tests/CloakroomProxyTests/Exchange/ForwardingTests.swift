@@ -11,13 +11,13 @@ struct ForwardingTests {
 
     private static func request(isTrusted: Bool) async throws -> ScriptedUpstream.Request {
         try await GatewaySetup([.request, .send(Reply.ok)])
-            .plan { plan in
-                if isTrusted { plan.trustedPeers = [AddressRange("127.0.0.0/8")].compactMap { $0 } }
+            .configuration { configuration in
+                if isTrusted { configuration.trustedPeers = [CIDRBlock("127.0.0.0/8")].compactMap { $0 } }
             }
             .run { gateway in
                 let lines = ["GET /public/a HTTP/1.1", "Host: gateway.test"] + claims
-                let answer = try await gateway.client().exchange(lines.joined(separator: "\r\n") + "\r\n\r\n")
-                #expect(answer.text == "ok")
+                let response = try await gateway.client().exchange(lines.joined(separator: "\r\n") + "\r\n\r\n")
+                #expect(response.text == "ok")
                 return try await gateway.upstream.request()
             }
     }

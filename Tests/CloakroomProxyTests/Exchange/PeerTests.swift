@@ -28,7 +28,7 @@ struct PeerTests {
 
     @Test("Nobody is trusted unless listed")
     func trust() throws {
-        let trusted = [try #require(AddressRange("10.0.0.0/8")), try #require(AddressRange("::1"))]
+        let trusted = [try #require(CIDRBlock("10.0.0.0/8")), try #require(CIDRBlock("::1"))]
         #expect(!Peer(address: "10.1.2.3", isTLS: false, trusted: []).isTrusted)
         #expect(Peer(address: "10.1.2.3", isTLS: false, trusted: trusted).isTrusted)
         #expect(Peer(address: "::1", isTLS: false, trusted: trusted).isTrusted)

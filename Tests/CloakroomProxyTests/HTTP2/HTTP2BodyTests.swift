@@ -15,11 +15,11 @@ struct HTTP2BodyTests {
             client.send(
                 .headers(1, .post("/public/a", ("content-length", "5")), ends: false), .data(1, "he"),
                 .data(1, "llo", ends: true))
-            #expect(try await client.answer(1).text == "ok")
+            #expect(try await client.response(1).text == "ok")
             client.send(.headers(3, .post(), ends: false), .data(3, "hello"), .data(3, ends: true))
-            #expect(try await client.answer(3).text == "ok")
+            #expect(try await client.response(3).text == "ok")
             client.send(.headers(5, .post("/public/a", ("content-length", "0")), ends: false), .data(5, ends: true))
-            #expect(try await client.answer(5).text == "ok")
+            #expect(try await client.response(5).text == "ok")
             let requests = gateway.upstream.requests
             #expect(requests[0]["Content-Length"] == "5")
             #expect(requests[0].text == "hello")
@@ -44,9 +44,9 @@ struct HTTP2BodyTests {
             client.send(.headers(1, .post("/public/a", ("content-length", length)), ends: false))
             _ = try await gateway.upstream.request()
             client.send(frames)
-            let answer = try await client.answer(1)
-            #expect(answer.reset == .protocolError)
-            #expect(answer.sections.isEmpty)
+            let response = try await client.response(1)
+            #expect(response.reset == .protocolError)
+            #expect(response.sections.isEmpty)
             try await gateway.upstream.closed()
             #expect(try await client.exchange(3, .get()).text == "ok")
             try await gateway.metric("cloakroom_wire_rejections_total{kind=\"http2_stream\"} 1")
@@ -62,7 +62,7 @@ struct HTTP2BodyTests {
             client.send(
                 .headers(1, .post("/public/a", ("te", "trailers")), ends: false), .data(1, "hello"),
                 .headers(1, HTTP2Fields([("x-sum", "abc"), ("authorization", "forged"), ("content-length", "9")])))
-            #expect(try await client.answer(1).text == "ok")
+            #expect(try await client.response(1).text == "ok")
             #expect(gateway.upstream.requests[0].text == expected)
             #expect(gateway.upstream.requests[0]["TE"] == "trailers")
         }
@@ -78,14 +78,14 @@ struct HTTP2BodyTests {
             let client = try await gateway.http2()
             client.send(.headers(1, .post("/public/a", ("content-length", "\(total)")), ends: false))
             try await client.upload(1, total, frame: size, padding: padding)
-            #expect(try await client.answer(1).text == "ok")
+            #expect(try await client.response(1).text == "ok")
             let body = gateway.upstream.requests[0].body
             #expect(body.readableBytes == total)
             #expect(body.readableBytesView.allSatisfy { $0 == 0x61 })
             // And nothing was lost for the next.
             client.send(.headers(3, .post("/public/a", ("content-length", "\(total)")), ends: false))
             try await client.upload(3, total)
-            #expect(try await client.answer(3).text == "ok")
+            #expect(try await client.response(3).text == "ok")
         }
     }
 
@@ -94,14 +94,14 @@ struct HTTP2BodyTests {
         try await GatewaySetup([.head], [.head], Self.serves).http2 { $0.limits.body = 1_000 }.run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .post("/public/a", ("content-length", "1001")), ends: false))
-            let declared = try await client.answer(1)
+            let declared = try await client.response(1)
             #expect(declared.status == 413)
             #expect(declared.isEnded)
             #expect(try await client.reset(1) == .noError)
             client.send(
                 .headers(3, .post(), ends: false), .data(3, Array(repeating: 0x61, count: 900)),
                 .data(3, Array(repeating: 0x61, count: 900)))
-            let undeclared = try await client.answer(3)
+            let undeclared = try await client.response(3)
             #expect(undeclared.status == 413)
             #expect(undeclared.code == "content_too_large")
             #expect(try await client.reset(3) == .noError)
@@ -111,27 +111,27 @@ struct HTTP2BodyTests {
     }
 
     @Test("RFC 9113 §8.1: an early answer to an upload is given whole, then the stream is reset with NO_ERROR")
-    func earlyAnswer() async throws {
+    func earlyResponse() async throws {
         let early = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
         try await GatewaySetup([.head, .send(early)], Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
             client.send(
                 .headers(1, .post("/public/a", ("content-length", "1000000")), ends: false), .data(1, "some of it"))
-            let answer = try await client.answer(1)
-            #expect(answer.status == 403)
-            #expect(answer.text == "no")
-            #expect(answer.isEnded)
+            let response = try await client.response(1)
+            #expect(response.status == 403)
+            #expect(response.text == "no")
+            #expect(response.isEnded)
             #expect(try await client.reset(1) == .noError)
             try await gateway.upstream.closed()
             // What was on its way meanwhile is put up with.
             client.send(.data(1, "the rest"), .windowUpdate(1, 10), .reset(1))
             #expect(try await client.exchange(3, .get()).text == "ok")
-            #expect(client.farewells.isEmpty)
+            #expect(client.goAways.isEmpty)
         }
     }
 
     @Test("RFC 9113 §5.1: bodies on their way to streams that were answered early neither end nor stall a connection")
-    func manyEarlyAnswers() async throws {
+    func manyEarlyResponses() async throws {
         try await GatewaySetup(Self.serves).http2 { $0.limits.body = 1_000 }.run { gateway in
             let client = try await gateway.http2()
             let ids = Array(stride(from: UInt32(1), to: 160, by: 2))
@@ -140,12 +140,12 @@ struct HTTP2BodyTests {
             // Altogether more than the connection's window.
             for id in ids { try await client.upload(id, 65_536, ends: false) }
             #expect(try await client.exchange(201, .get()).text == "ok")
-            #expect(client.farewells.isEmpty)
+            #expect(client.goAways.isEmpty)
         }
     }
 
     @Test("RFC 9113 §5.1: trailers on their way to a stream that was answered early do not end the connection")
-    func trailersAfterEarlyAnswer() async throws {
+    func trailersAfterEarlyResponse() async throws {
         let early = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
         try await GatewaySetup([.head, .send(early)], Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
@@ -154,7 +154,7 @@ struct HTTP2BodyTests {
             client.send(.headers(1, HTTP2Fields([("x-sum", "a")])))
             try await client.settle()
             // swift-nio-http2 takes them for a new stream with an old id.
-            withKnownIssue { #expect(client.farewells.isEmpty) }
+            withKnownIssue { #expect(client.goAways.isEmpty) }
         }
     }
 
@@ -171,10 +171,10 @@ struct HTTP2BodyTests {
             client.send(.headers(1, .get()))
             try await eventually("some of the answer") { client.stream(1).bodyCount == 4 || client.stream(1).isOver }
             gate.open()
-            let answer = try await client.answer(1)
-            #expect(answer.reset == .internalError)
-            #expect(!answer.isEnded)
-            #expect(answer.text == "some")
+            let response = try await client.response(1)
+            #expect(response.reset == .internalError)
+            #expect(!response.isEnded)
+            #expect(response.text == "some")
             #expect(try await client.exchange(3, .get()).text == "ok")
         }
     }
@@ -182,22 +182,22 @@ struct HTTP2BodyTests {
     @Test("An answer that ends with its connection ends its stream")
     func untilClose() async throws {
         try await GatewaySetup([.request, .send("HTTP/1.1 200 OK\r\n\r\nall"), .close]).http2().run { gateway in
-            let answer = try await gateway.http2().exchange(1, .get())
-            #expect(answer.text == "all")
-            #expect(answer.isEnded)
-            #expect(answer.reset == nil)
+            let response = try await gateway.http2().exchange(1, .get())
+            #expect(response.text == "all")
+            #expect(response.isEnded)
+            #expect(response.reset == nil)
         }
     }
 
     @Test(
         "RFC 9113 §5.4.2: a client that resets a stream cancels the upstream's work at once", arguments: [true, false])
-    func cancelled(hasBegun: Bool) async throws {
+    func cancelled(hasStarted: Bool) async throws {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome"
-        try await GatewaySetup(hasBegun ? [.request, .send(head)] : [.request], Self.serves).http2().run { gateway in
+        try await GatewaySetup(hasStarted ? [.request, .send(head)] : [.request], Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
-            if hasBegun { try await eventually("some of the answer") { client.stream(1).bodyCount == 4 } }
+            if hasStarted { try await eventually("some of the answer") { client.stream(1).bodyCount == 4 } }
             client.send(.reset(1))
             try await gateway.upstream.closed()
             #expect(try await client.exchange(3, .get()).text == "ok")
@@ -222,8 +222,8 @@ struct HTTP2BodyTests {
             .run { gateway in
                 let client = try await gateway.http2()
                 client.send(.headers(1, .post(), ends: false), .data(1, "some"))
-                let answer = try await client.answer(1)
-                #expect(answer.status == 408)
+                let response = try await client.response(1)
+                #expect(response.status == 408)
                 #expect(try await client.reset(1) == .noError)
                 #expect(try await client.exchange(3, .get()).text == "ok")
             }

@@ -100,7 +100,7 @@ struct HTTP2FloodTests {
             let value = Array(repeating: UInt8(0x61), count: 3_900)
             let remembered = [0x40, 1, 0x78] + HTTP2Fields.integer(value.count, prefix: 7) + value
             client.send(.headers(1, block: HTTP2Fields.get().block + remembered))
-            #expect(try await client.answer(1).text == "ok")
+            #expect(try await client.response(1).text == "ok")
             client.send(
                 .headers(3, block: HTTP2Fields.get().block + Array(repeating: UInt8(0x80 | 62), count: 12_000)))
             try await eventually("an end of some kind") { client.isClosed || client.stream(3).isOver }
@@ -115,7 +115,7 @@ struct HTTP2FloodTests {
         let body = String(repeating: "a", count: 10_000)
         let reply = "HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n\(body)"
         try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
-            let client = try await gateway.http2(.init(settings: [.initialWindow(0)], givesRoom: false))
+            let client = try await gateway.http2(.init(settings: [.initialWindow(0)], sendsWindowUpdates: false))
             client.send(.headers(1, .get()))
             try await eventually("the answer's head") { client.stream(1).status == 200 }
             // One by one: what comes at once is worth a larger piece.
@@ -160,7 +160,7 @@ struct HTTP2FloodTests {
             for id in ids {
                 for _ in 0..<4 { client.send(.data(id, Array(repeating: 0x61, count: 10_000))) }
             }
-            for id in ids { #expect(try await client.answer(id).isOver) }
+            for id in ids { #expect(try await client.response(id).isOver) }
             #expect(try await gateway.serves())
         }
     }

@@ -10,7 +10,7 @@ struct HTTP2FlowControlTests {
     private static let largest = 0x7fff_ffff
     private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
 
-    private static func answers(_ count: Int) -> [ScriptedUpstream.Step] {
+    private static func responses(_ count: Int) -> [ScriptedUpstream.Step] {
         let body = String(repeating: "a", count: count)
         return [.request, .send("HTTP/1.1 200 OK\r\nContent-Length: \(count)\r\n\r\n\(body)"), .again]
     }
@@ -24,27 +24,27 @@ struct HTTP2FlowControlTests {
     func slowStream() async throws {
         let total = 64 << 20
         try await GatewaySetup(Self.streams(megabytes: 64), Self.serves).http2().run { gateway in
-            let manners = HTTP2Client.Manners(settings: [.initialWindow(0)], keepsBodies: false)
+            let manners = HTTP2Client.HTTP2ClientOptions(settings: [.initialWindow(0)], keepsBodies: false)
             let client = try await gateway.http2(manners)
             client.send(.headers(1, .get()))
             try await eventually("the answer's head") { client.stream(1).status == 200 }
-            let sent = try await settled { gateway.upstream.connections[0].sent }
+            let sent = try await waitUntilStable { gateway.upstream.connections[0].sent }
             // What the sockets between gateway and upstream hold.
             #expect(sent < 40 << 20)
             #expect(client.stream(1).bodyCount == 0)
             client.send(.headers(3, .get()), .windowUpdate(3, 100))
-            #expect(try await client.answer(3).text == "ok" || client.stream(3).bodyCount == 2)
+            #expect(try await client.response(3).text == "ok" || client.stream(3).bodyCount == 2)
             client.send(.windowUpdate(1, 1 << 20))
-            let answer = try await client.answer(1)
-            #expect(answer.bodyCount == total)
-            #expect(answer.isEnded)
+            let response = try await client.response(1)
+            #expect(response.bodyCount == total)
+            #expect(response.isEnded)
         }
     }
 
     @Test("§6.9.2: a smaller initial window makes windows negative; they count up from there")
     func negativeWindow() async throws {
-        try await GatewaySetup(Self.answers(60_000)).http2().run { gateway in
-            let manners = HTTP2Client.Manners(settings: [.initialWindow(10_000)], givesRoom: false)
+        try await GatewaySetup(Self.responses(60_000)).http2().run { gateway in
+            let manners = HTTP2Client.HTTP2ClientOptions(settings: [.initialWindow(10_000)], sendsWindowUpdates: false)
             let client = try await gateway.http2(manners)
             func holds(_ count: Int) async throws {
                 try await eventually("\(count) bytes") { client.stream(1).bodyCount >= count }
@@ -64,16 +64,16 @@ struct HTTP2FlowControlTests {
             client.send(.settings([.initialWindow(0), .initialWindow(9_000)]))
             try await holds(25_000)
             client.send(.settings([.initialWindow(0)]), .settings([.initialWindow(65_535)]))
-            let answer = try await client.answer(1)
-            #expect(answer.bodyCount == 60_000)
-            #expect(answer.isEnded)
+            let response = try await client.response(1)
+            #expect(response.bodyCount == 60_000)
+            #expect(response.isEnded)
         }
     }
 
     @Test("§6.9.1: nothing goes beyond the connection's window; streams share what there is")
     func connectionWindow() async throws {
-        try await GatewaySetup(Self.answers(300_000)).http2().run { gateway in
-            let client = try await gateway.http2(.init(settings: [.initialWindow(0)], givesRoom: false))
+        try await GatewaySetup(Self.responses(300_000)).http2().run { gateway in
+            let client = try await gateway.http2(.init(settings: [.initialWindow(0)], sendsWindowUpdates: false))
             client.send(.headers(1, .get()), .headers(3, .get()))
             try await eventually("both heads") { client.stream(1).status == 200 && client.stream(3).status == 200 }
             client.send(.settings([.initialWindow(1 << 20)]))
@@ -89,8 +89,8 @@ struct HTTP2FlowControlTests {
             try await client.settle()
             #expect(client.bodyCount == 165_535)
             client.send(.windowUpdate(0, 1 << 20))
-            #expect(try await client.answer(1).bodyCount == 300_000)
-            #expect(try await client.answer(3).bodyCount == 300_000)
+            #expect(try await client.response(1).bodyCount == 300_000)
+            #expect(try await client.response(3).bodyCount == 300_000)
         }
     }
 
@@ -101,7 +101,7 @@ struct HTTP2FlowControlTests {
             client.send(.headers(1, .get()))
             try await eventually("the beginning") { client.stream(1).bodyCount > 0 }
             client.send(.headers(3, .get()))
-            #expect(try await client.answer(3).bodyCount == 2)
+            #expect(try await client.response(3).bodyCount == 2)
             #expect(!client.stream(1).isOver)
             client.send(.reset(1))
             try await gateway.upstream.closed()
@@ -112,19 +112,20 @@ struct HTTP2FlowControlTests {
     func resetGivesBack() async throws {
         let window = 24 << 20
         try await GatewaySetup(Self.streams(megabytes: 64)).http2().run { gateway in
-            let manners = HTTP2Client.Manners(
-                settings: [.initialWindow(Self.largest)], givesRoom: false, keepsBodies: false, receiveBuffer: 65_536)
+            let manners = HTTP2Client.HTTP2ClientOptions(
+                settings: [.initialWindow(Self.largest)], sendsWindowUpdates: false, keepsBodies: false,
+                receiveBuffer: 65_536)
             let client = try await gateway.http2(manners)
             client.send(.windowUpdate(0, window - 65_535))
             try await client.setReading(false)
             for id in stride(from: UInt32(1), to: 9, by: 2) { client.send(.headers(id, .get())) }
             try await eventually("four upstream connections") { gateway.upstream.connections.count == 4 }
-            _ = try await settled { gateway.upstream.connections.reduce(0) { $0 + $1.sent } }
+            _ = try await waitUntilStable { gateway.upstream.connections.reduce(0) { $0 + $1.sent } }
             for id in stride(from: UInt32(1), to: 9, by: 2) { client.send(.reset(id)) }
             try await eventually("their ends") { gateway.upstream.connections.allSatisfy(\.isClosed) }
             try await client.setReading(true)
             client.send(.headers(9, .get()))
-            _ = try await settled { client.bodyCount }
+            _ = try await waitUntilStable { client.bodyCount }
             #expect(client.bodyCount == window)
         }
     }
@@ -132,30 +133,30 @@ struct HTTP2FlowControlTests {
     @Test("A fast download to a client with large windows is no offence, however its pieces fall")
     func fastDownload() async throws {
         try await GatewaySetup(Self.streams(megabytes: 256)).http2().run { gateway in
-            let manners = HTTP2Client.Manners(
-                settings: [.initialWindow(Self.largest)], givesRoom: false, keepsBodies: false)
+            let manners = HTTP2Client.HTTP2ClientOptions(
+                settings: [.initialWindow(Self.largest)], sendsWindowUpdates: false, keepsBodies: false)
             let client = try await gateway.http2(manners)
             client.send(.windowUpdate(0, Self.largest - 65_535), .headers(1, .get()))
-            let answer = try await client.answer(1)
-            #expect(answer.bodyCount == 256 << 20)
-            #expect(client.farewells.isEmpty)
+            let response = try await client.response(1)
+            #expect(response.bodyCount == 256 << 20)
+            #expect(client.goAways.isEmpty)
         }
     }
 
     @Test("A client that reads slowly, but does read, gets all of it")
     func slowReader() async throws {
-        try await GatewaySetup(Self.answers(200_000)).http2 { $0.timeouts.bodyIdle = .milliseconds(400) }
+        try await GatewaySetup(Self.responses(200_000)).http2 { $0.timeouts.bodyIdle = .milliseconds(400) }
             .run { gateway in
-                let client = try await gateway.http2(.init(settings: [.initialWindow(0)], givesRoom: false))
+                let client = try await gateway.http2(.init(settings: [.initialWindow(0)], sendsWindowUpdates: false))
                 client.send(.windowUpdate(0, 1 << 20), .headers(1, .get()))
                 try await eventually("the answer's head") { client.stream(1).status == 200 }
                 for _ in 0..<20 {
                     try await Task.sleep(for: .milliseconds(100))
                     client.send(.windowUpdate(1, 10_000))
                 }
-                let answer = try await client.answer(1)
-                #expect(answer.reset == nil)
-                #expect(answer.bodyCount == 200_000)
+                let response = try await client.response(1)
+                #expect(response.reset == nil)
+                #expect(response.bodyCount == 200_000)
             }
     }
 
@@ -171,13 +172,13 @@ struct HTTP2FlowControlTests {
             client.send(.headers(1, .post("/public/a", ("content-length", "\(total)")), ends: false))
             _ = try await gateway.upstream.request()
             let upload = Task { try await client.upload(1, total) }
-            _ = try await settled { client.room(on: 1) }
+            _ = try await waitUntilStable { client.room(on: 1) }
             client.send(.headers(3, .post("/public/a", ("content-length", "200000")), ends: false))
             try await client.upload(3, 200_000)
-            #expect(try await client.answer(3).text == "ok")
+            #expect(try await client.response(3).text == "ok")
             gate.open()
             try await upload.value
-            #expect(try await client.answer(1).text == "ok")
+            #expect(try await client.response(1).text == "ok")
         }
     }
 
@@ -193,7 +194,7 @@ struct HTTP2FlowControlTests {
                 try? await client.channel.writeAndFlush(ByteBuffer(bytes: HTTP2WireFrame.data(1, piece).bytes)).get()
             }
             try await eventually("a refusal") { client.isClosed || client.stream(1).isOver }
-            let code = client.stream(1).reset ?? client.farewells.last?.code
+            let code = client.stream(1).reset ?? client.goAways.last?.code
             #expect(code == .flowControlError)
             #expect(try await gateway.serves())
         }

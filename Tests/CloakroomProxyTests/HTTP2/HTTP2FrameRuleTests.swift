@@ -134,21 +134,21 @@ struct HTTP2FrameRuleTests {
             BrokenFrames("DATA behind the end", .streamClosed, frames: [.data(1, "a")]),
             BrokenFrames("HEADERS behind the end", .streamClosed, .protocolError, frames: [.headers(1, .get())]),
         ], [true, false])
-    func closedStream(_ broken: BrokenFrames, isAnswered: Bool) async throws {
+    func closedStream(_ broken: BrokenFrames, isResponseComplete: Bool) async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
             let client = try await gateway.http2()
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
-            if isAnswered {
+            if isResponseComplete {
                 gate.open()
-                try await client.answer(1)
+                try await client.response(1)
             }
             client.send(broken.frames)
             try await eventually("a reset, or the connection's end") {
                 client.isClosed || client.stream(1).reset != nil
             }
-            let code = client.stream(1).reset ?? client.farewells.last?.code
+            let code = client.stream(1).reset ?? client.goAways.last?.code
             #expect(code.map { broken.codes.contains($0) } ?? false, "\(code.map { "\($0)" } ?? "nothing")")
             #expect(try await gateway.serves())
         }
@@ -171,7 +171,7 @@ struct HTTP2FrameRuleTests {
             // Whoever waited for it is told.
             try await gateway.upstream.closed()
             #expect(try await client.exchange(3, .get()).text == "ok")
-            #expect(client.farewells.isEmpty)
+            #expect(client.goAways.isEmpty)
         }
     }
 
@@ -194,7 +194,7 @@ struct HTTP2FrameRuleTests {
             #expect(try await client.exchange(1, .get()).text == "ok")
             client.send(frames.frames)
             #expect(try await client.exchange(101, .get()).text == "ok")
-            #expect(client.farewells.isEmpty)
+            #expect(client.goAways.isEmpty)
         }
     }
 
@@ -208,7 +208,7 @@ struct HTTP2FrameRuleTests {
                 Self.raw(1, 0x29, 1, [5, 0, 0, 0, 0, 15] + block.prefix(third) + [0, 0, 0, 0, 0]),
                 .continuation(1, block: Array(block[third..<(2 * third)]), isWhole: false),
                 .continuation(1, block: Array(block[(2 * third)...]), isWhole: true))
-            #expect(try await client.answer(1).text == "ok")
+            #expect(try await client.response(1).text == "ok")
             #expect(gateway.upstream.requests[0]["X-Long"]?.count == 3_000)
         }
     }
@@ -223,7 +223,7 @@ struct HTTP2FrameRuleTests {
                 + HTTP2WireFrame.headers(1, .post("/public/a", ("content-length", "5")), ends: false).bytes
                 + HTTP2WireFrame.data(1, Array(expected.utf8), ends: true, padding: 3).bytes
             for byte in bytes { try await client.channel.writeAndFlush(ByteBuffer(bytes: [byte])).get() }
-            #expect(try await client.answer(1).text == "ok")
+            #expect(try await client.response(1).text == "ok")
             #expect(gateway.upstream.requests[0].text == expected)
         }
     }

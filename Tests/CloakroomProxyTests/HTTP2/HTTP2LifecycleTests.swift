@@ -12,7 +12,7 @@ struct HTTP2LifecycleTests {
     /// Begins a drain, and waits until a connection has felt it.
     private static func drain(_ gateway: RunningGateway, _ client: HTTP2Client) async throws {
         await gateway.beginDrain()
-        try await eventually("the announcement") { client.farewells.contains(.announcement) }
+        try await eventually("the announcement") { client.goAways.contains(.announcement) }
     }
 
     // MARK: - Beginnings
@@ -40,8 +40,8 @@ struct HTTP2LifecycleTests {
         }
         try await GatewaySetup(Self.serves).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(String(decoding: HTTP2WireFrame.preface, as: UTF8.self))
-            #expect(answer.status == 505 || answer.status == 400)
+            let response = try await client.exchange(String(decoding: HTTP2WireFrame.preface, as: UTF8.self))
+            #expect(response.status == 505 || response.status == 400)
             try await client.closed()
         }
     }
@@ -102,7 +102,7 @@ struct HTTP2LifecycleTests {
                 client.send(.headers(7, .get()))
                 try await eventually("a refusal") { client.isClosed || client.stream(7).reset != nil }
                 // swift-nio-http2 makes it an error of the connection.
-                let code = client.stream(7).reset ?? client.farewells.last?.code
+                let code = client.stream(7).reset ?? client.goAways.last?.code
                 #expect(code == .refusedStream || code == .protocolError)
                 #expect(gateway.upstream.requests.count == 3)
                 gate.open()
@@ -116,7 +116,7 @@ struct HTTP2LifecycleTests {
             let client = try await gateway.http2()
             for id in [1, 3, 5] as [UInt32] { #expect(try await client.exchange(id, .get()).text == "ok") }
             try await client.closed()
-            #expect(client.farewells == [.announcement, HTTP2Farewell(last: 5, code: .noError)])
+            #expect(client.goAways == [.announcement, HTTP2GoAway(last: 5, code: .noError)])
         }
     }
 
@@ -128,7 +128,7 @@ struct HTTP2LifecycleTests {
             let client = try await gateway.http2()
             #expect(try await client.exchange(1, .get()).text == "ok")
             try await client.closed()
-            #expect(client.farewells == [HTTP2Farewell(last: 1, code: .noError)])
+            #expect(client.goAways == [HTTP2GoAway(last: 1, code: .noError)])
         }
     }
 
@@ -144,7 +144,7 @@ struct HTTP2LifecycleTests {
                 try await other.closed()
                 #expect(!client.isClosed)
                 gate.open()
-                #expect(try await client.answer(1).text == "ok")
+                #expect(try await client.response(1).text == "ok")
             }
     }
 
@@ -156,11 +156,11 @@ struct HTTP2LifecycleTests {
             client.send(.headers(1, .get()), .headers(3, .get()))
             try await eventually("two requests") { gateway.upstream.requests.count == 2 }
             try await Self.drain(gateway, client)
-            try await eventually("the last word") { client.farewells.count == 2 }
-            #expect(client.farewells[1] == HTTP2Farewell(last: 3, code: .noError))
+            try await eventually("the last word") { client.goAways.count == 2 }
+            #expect(client.goAways[1] == HTTP2GoAway(last: 3, code: .noError))
             gate.open()
-            #expect(try await client.answer(1).text == "ok")
-            #expect(try await client.answer(3).text == "ok")
+            #expect(try await client.response(1).text == "ok")
+            #expect(try await client.response(3).text == "ok")
             try await client.closed()
             try await gateway.stopped()
         }
@@ -170,21 +170,21 @@ struct HTTP2LifecycleTests {
     func crossing() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
-            let client = try await gateway.http2(.init(answersPings: false))
+            let client = try await gateway.http2(.init(respondsToPings: false))
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
             try await Self.drain(gateway, client)
             client.send(
                 .headers(3, .get("/nowhere")), .headers(5, .post("/nowhere"), ends: false), .data(5, "a", ends: true))
-            let answer = try await client.answer(3)
-            #expect(answer.status == 404)
-            #expect(try await client.answer(5).status == 404)
+            let response = try await client.response(3)
+            #expect(response.status == 404)
+            #expect(try await client.response(5).status == 404)
             // The client has seen the announcement now.
             client.send(.ping(0, isAck: true))
-            try await eventually("the last word") { client.farewells.count == 2 }
-            #expect(client.farewells[1] == HTTP2Farewell(last: 5, code: .noError))
+            try await eventually("the last word") { client.goAways.count == 2 }
+            #expect(client.goAways[1] == HTTP2GoAway(last: 5, code: .noError))
             gate.open()
-            #expect(try await client.answer(1).text == "ok")
+            #expect(try await client.response(1).text == "ok")
             try await client.closed()
             try await gateway.stopped()
         }
@@ -198,14 +198,14 @@ struct HTTP2LifecycleTests {
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
             try await Self.drain(gateway, client)
-            try await eventually("the last word") { client.farewells.count == 2 }
+            try await eventually("the last word") { client.goAways.count == 2 }
             client.send(
                 .headers(3, .get()), .headers(5, .get()), .headers(7, .post(), ends: false))
             try await client.settle()
             gate.open()
-            #expect(try await client.answer(1).text == "ok")
+            #expect(try await client.response(1).text == "ok")
             try await client.closed()
-            #expect(client.farewells.allSatisfy { $0.code == .noError })
+            #expect(client.goAways.allSatisfy { $0.code == .noError })
             for id in [3, 5, 7] as [UInt32] {
                 #expect(client.stream(id).sections.isEmpty)
                 #expect(client.stream(id).reset == nil || client.stream(id).reset == .refusedStream)
@@ -222,7 +222,7 @@ struct HTTP2LifecycleTests {
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
             try await Self.drain(gateway, client)
-            try await eventually("the last word") { client.farewells.count == 2 }
+            try await eventually("the last word") { client.goAways.count == 2 }
             client.send(.data(0, "a"))
             try await client.closed()
             try await gateway.upstream.closed()
@@ -235,7 +235,7 @@ struct HTTP2LifecycleTests {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let used = try await gateway.http2()
             #expect(try await used.exchange(1, .get()).text == "ok")
-            let silent = try await gateway.http2(.init(answersPings: false))
+            let silent = try await gateway.http2(.init(respondsToPings: false))
             #expect(try await silent.exchange(1, .get()).text == "ok")
             let unused = try await gateway.http2()
             try await unused.settle()
@@ -243,7 +243,7 @@ struct HTTP2LifecycleTests {
             try await used.closed()
             try await unused.closed()
             try await silent.closed()
-            #expect(used.farewells == [.announcement, HTTP2Farewell(last: 1, code: .noError)])
+            #expect(used.goAways == [.announcement, HTTP2GoAway(last: 1, code: .noError)])
             try await gateway.stopped()
         }
     }
@@ -263,7 +263,7 @@ struct HTTP2LifecycleTests {
                 client.send(.goAway())
                 try await client.settle()
                 gate.open()
-                #expect(try await client.answer(1).text == "ok")
+                #expect(try await client.response(1).text == "ok")
                 let other = try await gateway.http2()
                 other.send(.goAway())
                 try await other.settle()
@@ -282,13 +282,14 @@ struct HTTP2LifecycleTests {
             .request, .send(head), .stream(ByteBuffer(repeating: 0x61, count: 1 << 20), times: 24), .again,
         ]
         try await GatewaySetup(script).http2().run { gateway in
-            let manners = HTTP2Client.Manners(
-                settings: [.initialWindow(0x7fff_ffff)], givesRoom: false, keepsBodies: false, receiveBuffer: 16_384,
+            let manners = HTTP2Client.HTTP2ClientOptions(
+                settings: [.initialWindow(0x7fff_ffff)], sendsWindowUpdates: false, keepsBodies: false,
+                receiveBuffer: 16_384,
                 reads: false)
             let client = try await gateway.http2(manners)
             client.send(.windowUpdate(0, 0x7fff_0000), .headers(1, .get()))
             _ = try await gateway.upstream.request()
-            _ = try await settled { gateway.upstream.connections[0].sent }
+            _ = try await waitUntilStable { gateway.upstream.connections[0].sent }
             await gateway.beginDrain()
             // A little at a time, so that the gateway is always ahead.
             while !client.stream(1).isOver, !client.isClosed {

@@ -95,9 +95,9 @@ struct HTTP2RandomFramesTests {
             [.head, .send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), .close],
             [.head, .send(switches)], [.head, .close], [.head, .send(Reply.ok), .again]
         )
-        .http2 { plan in
-            plan.limits.connectionsPerAddress = 0
-            for index in plan.routes.indices { plan.routes[index].allowsWebSocket = true }
+        .http2 { configuration in
+            configuration.limits.connectionsPerAddress = 0
+            for index in configuration.routes.indices { configuration.routes[index].allowsWebSocket = true }
         }
         .run { gateway in
             var mutator = FrameMutator(seed: seed)

@@ -14,14 +14,16 @@ struct HTTP2ReleaseTests {
         settings.isAccessLogEnabled = false
         let telemetry = GatewayTelemetry(settings: settings)
         defer { telemetry.shutdown() }
-        let plan = GatewayPlan(listeners: [], upstreams: [], routes: [], accounts: AccountsPlan(upstream: nil))
-        let tables = try GatewayTables(
-            plan: plan, sessions: FakeSessions(), renewer: FakeRenewer(), ownEndpoints: FakeEndpoints(),
+        let configuration = GatewayConfiguration(
+            listeners: [], upstreams: [], routes: [], accounts: AccountsConfiguration(upstream: nil))
+        let config = try ConfigSnapshot(
+            configuration: configuration, sessions: FakeSessions(), refresher: FakeRefresher(),
+            accountEndpoints: FakeEndpoints(),
             telemetry: telemetry, tracer: nil)
         let channel = EmbeddedChannel()
-        let context = LoopContext(eventLoop: channel.embeddedEventLoop, tables: tables, loopCount: 1)
+        let context = LoopContext(eventLoop: channel.embeddedEventLoop, config: config, loopCount: 1)
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
-        try DownstreamPipeline.addHTTP2(ClientConnection(channel: channel, context: context, isTLS: false))
+        try DownstreamPipeline.addHTTP2(DownstreamConnectionInfo(channel: channel, context: context, isTLS: false))
         let handler = try channel.pipeline.syncOperations.handler(type: HTTP2DownstreamHandler.self)
 
         // More at a time than are kept for later.
@@ -33,7 +35,7 @@ struct HTTP2ReleaseTests {
         let gone = handler.streams.map { Weak($0, $0.exchange) }
         channel.embeddedEventLoop.run()
         #expect(handler.streams.isEmpty)
-        #expect(gone.filter { $0.exchange == nil }.count == ids.count - handler.resting.count)
+        #expect(gone.filter { $0.exchange == nil }.count == ids.count - handler.recycledStreams.count)
 
         _ = try channel.finish(acceptAlreadyClosed: true)
         #expect(gone.allSatisfy { $0.stream == nil && $0.exchange == nil })

@@ -12,12 +12,12 @@ struct HTTP2RequestTests {
     func get() async throws {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
-            let answer = try await client.exchange(1, .get("/public/a?b=c", ("accept", "x/y"), ("x-empty", "")))
-            #expect(answer.status == 200)
-            #expect(answer.text == "ok")
-            #expect(answer["content-length"] == "2")
-            #expect(answer["date"] != nil)
-            #expect(answer.reset == nil)
+            let response = try await client.exchange(1, .get("/public/a?b=c", ("accept", "x/y"), ("x-empty", "")))
+            #expect(response.status == 200)
+            #expect(response.text == "ok")
+            #expect(response["content-length"] == "2")
+            #expect(response["date"] != nil)
+            #expect(response.reset == nil)
             let request = try await gateway.upstream.request()
             #expect(request.line == "GET /public/a?b=c HTTP/1.1")
             #expect(request["Accept"] == "x/y")
@@ -47,14 +47,14 @@ struct HTTP2RequestTests {
         try await GatewaySetup(Self.serves).http2().run { gateway in
             let client = try await gateway.http2()
             for id in stride(from: UInt32(1), to: 40, by: 2) {
-                let answer = try await client.exchange(id, .get("/public/\(id)", ("x-number", "\(id)")))
-                #expect(answer.text == "ok")
+                let response = try await client.exchange(id, .get("/public/\(id)", ("x-number", "\(id)")))
+                #expect(response.text == "ok")
             }
             let requests = gateway.upstream.requests
             #expect(requests.map { $0["X-Number"] } == stride(from: 1, to: 40, by: 2).map { "\($0)" })
             let ids = Array(stride(from: UInt32(41), to: 200, by: 2))
             client.send(ids.map { .headers($0, .get("/public/\($0)")) })
-            for id in ids { #expect(try await client.answer(id).text == "ok") }
+            for id in ids { #expect(try await client.response(id).text == "ok") }
         }
     }
 
@@ -63,9 +63,9 @@ struct HTTP2RequestTests {
         let reply = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
         try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
             let client = try await gateway.http2()
-            let answer = try await client.exchange(1, .request("HEAD"))
-            #expect(answer.endedWithFields)
-            #expect(answer["content-length"] == "1000")
+            let response = try await client.exchange(1, .request("HEAD"))
+            #expect(response.endedWithFields)
+            #expect(response["content-length"] == "1000")
             #expect(try await client.exchange(3, .request("HEAD", "/nowhere")).endedWithFields)
         }
     }
@@ -74,10 +74,10 @@ struct HTTP2RequestTests {
     func bodiless(status: Int) async throws {
         let reply = "HTTP/1.1 \(status) Nothing\r\nETag: \"a\"\r\n\r\n"
         try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
-            let answer = try await gateway.http2().exchange(1, .get())
-            #expect(answer.status == status)
-            #expect(answer.endedWithFields)
-            #expect(answer["etag"] == "\"a\"")
+            let response = try await gateway.http2().exchange(1, .get())
+            #expect(response.status == status)
+            #expect(response.endedWithFields)
+            #expect(response["etag"] == "\"a\"")
         }
     }
 
@@ -86,9 +86,9 @@ struct HTTP2RequestTests {
         let sessions = FakeSessions()
         let cookie = String(sessions.add().dropFirst("Cookie: ".count))
         try await GatewaySetup(Self.serves).with(\.sessions, sessions).http2().run { gateway in
-            let answer = try await gateway.http2().exchange(
+            let response = try await gateway.http2().exchange(
                 1, .get("/private/a", ("cookie", "a=1"), ("cookie", cookie), ("x", "y"), ("cookie", "b=2")))
-            #expect(answer.status == 200)
+            #expect(response.status == 200)
             let request = try await gateway.upstream.request()
             #expect(request["Cookie"] == "a=1; b=2")
             #expect(request["Authorization"] == "Bearer \(Canary.accessToken)")
@@ -121,11 +121,11 @@ struct HTTP2RequestTests {
                 let cookie = String(FakeSessions.strangeCookie.dropFirst("Cookie: ".count))
                 fields.lines += HTTP2Fields([("cookie", cookie)]).lines
             }
-            let answer = try await client.exchange(1, fields)
-            #expect(answer.status == 401)
-            #expect(answer.code == "unauthorized")
-            #expect(answer["www-authenticate"] != nil)
-            #expect(answer["cache-control"] == "no-store")
+            let response = try await client.exchange(1, fields)
+            #expect(response.status == 401)
+            #expect(response.code == "unauthorized")
+            #expect(response["www-authenticate"] != nil)
+            #expect(response["cache-control"] == "no-store")
             #expect(try await client.exchange(3, .get()).status == 200)
             #expect(gateway.upstream.requests.count == 1)
         }
@@ -135,37 +135,37 @@ struct HTTP2RequestTests {
     func interim(status: Int) async throws {
         let interim = "HTTP/1.1 \(status) Interim\r\nLink: </a>\r\n\r\n"
         try await GatewaySetup([.request, .send(interim + interim + Reply.ok), .again]).http2().run { gateway in
-            let answer = try await gateway.http2().exchange(1, .get("/public/a", ("expect", "100-continue")))
-            #expect(answer.interim == ["\(status)", "\(status)"])
-            #expect(answer.sections.first?.first(name: "link") == "</a>")
-            #expect(answer.status == 200)
-            #expect(answer.text == "ok")
+            let response = try await gateway.http2().exchange(1, .get("/public/a", ("expect", "100-continue")))
+            #expect(response.interim == ["\(status)", "\(status)"])
+            #expect(response.sections.first?.first(name: "link") == "</a>")
+            #expect(response.status == 200)
+            #expect(response.text == "ok")
         }
     }
 
     @Test("RFC 9113 §8.2.2: fields that are about a connection do not come back, and names are in lower case")
-    func answerFields() async throws {
+    func responseFields() async throws {
         let reply =
             "HTTP/1.1 200 OK\r\nConnection: X-Hop\r\nX-Hop: a\r\nKeep-Alive: timeout=5\r\nX-Other: B\r\n"
             + "Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
         try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
-            let answer = try await gateway.http2().exchange(1, .get())
-            #expect(answer.text == "ok")
-            let names = answer.head?.map(\.name) ?? []
+            let response = try await gateway.http2().exchange(1, .get())
+            #expect(response.text == "ok")
+            let names = response.head?.map(\.name) ?? []
             #expect(names.allSatisfy { $0 == $0.lowercased() })
             #expect(!names.contains { ["connection", "x-hop", "keep-alive", "transfer-encoding"].contains($0) })
-            #expect(answer["x-other"] == "B")
-            #expect(answer.head?["set-cookie"] == ["a=1", "b=2"])
+            #expect(response["x-other"] == "B")
+            #expect(response.head?["set-cookie"] == ["a=1", "b=2"])
         }
     }
 
     @Test("RFC 9110 §6.5: trailers of the answer stand behind its body")
-    func answerTrailers() async throws {
+    func responseTrailers() async throws {
         let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: abc\r\n\r\n"
         try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
-            let answer = try await gateway.http2().exchange(1, .get())
-            #expect(answer.text == "ok")
-            #expect(answer.trailers?["x-sum"] == ["abc"])
+            let response = try await gateway.http2().exchange(1, .get())
+            #expect(response.text == "ok")
+            #expect(response.trailers?["x-sum"] == ["abc"])
         }
     }
 
@@ -173,10 +173,10 @@ struct HTTP2RequestTests {
     func droppedTrailers(line: String) async throws {
         let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\(line)\r\n\r\n"
         try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
-            let answer = try await gateway.http2().exchange(1, .get())
-            #expect(answer.text == "ok")
-            #expect(answer.isEnded)
-            #expect(answer.trailers?.isEmpty ?? true)
+            let response = try await gateway.http2().exchange(1, .get())
+            #expect(response.text == "ok")
+            #expect(response.isEnded)
+            #expect(response.trailers?.isEmpty ?? true)
         }
     }
 
@@ -190,7 +190,7 @@ struct HTTP2RequestTests {
             client.send(
                 .headers(1, block: Array(large[..<9_000]), isWhole: false),
                 .continuation(1, block: Array(large[9_000...]), isWhole: true))
-            #expect(try await client.answer(1).status == 431)
+            #expect(try await client.response(1).status == 431)
             var many = HTTP2Fields.get()
             many.lines += HTTP2Fields((0..<120).map { ("x-\($0)", "a") }).lines
             #expect(try await client.exchange(3, many).status == 431)
@@ -223,8 +223,8 @@ struct HTTP2RequestTests {
             let fields = HTTP2Fields([
                 (":method", "GET"), (":scheme", "http"), (":path", "/public/a"), (":authority", authority),
             ])
-            let answer = try await client.exchange(1, fields)
-            #expect(answer.status == 400 || answer.reset == .protocolError)
+            let response = try await client.exchange(1, fields)
+            #expect(response.status == 400 || response.reset == .protocolError)
             #expect(try await client.exchange(3, .get()).status == 200)
             #expect(gateway.upstream.requests.count == 1)
         }

@@ -23,7 +23,7 @@ struct HTTP2ResponseFieldsTests {
     func head() throws {
         var head = try Self.parse(
             "HTTP/1.1 201 Made\r\nContent-Type: a/b\r\nX-Upper-Case: Yes\r\nX-Gone: 1\r\nSet-Cookie: A=B\r\n\r\n")
-        head.fields[2].isDropped = true
+        head.fields[2].isStripped = true
         var fields = HTTP2ResponseFields(status: head.status)
         fields.add(head)
         #expect(
@@ -66,7 +66,7 @@ struct HTTP2ResponseFieldsTests {
     func own(status: Int) {
         var fields = HTTP2ResponseFields(status: status)
         fields.add(
-            OwnAnswer(status: status, title: "T", fieldLines: Array("Allow: GET\r\n".utf8), body: [], date: [0x44]))
+            LocalResponse(status: status, title: "T", fieldLines: Array("Allow: GET\r\n".utf8), body: [], date: [0x44]))
         let length = status == 204 ? [] : ["content-length=0"]
         #expect(Self.lines(fields.headers) == [":status=\(status)", "date=D", "allow=GET"] + length)
     }

@@ -13,21 +13,21 @@ struct HTTP2TunnelTests {
     private static var clientBytes: [UInt8] { Array(fromClient.readableBytesView) }
 
     private static func gateway(
-        _ adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
-        body: (RunningGateway, WireServer) async throws -> Void
+        _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
+        body: (RunningGateway, RawServer) async throws -> Void
     ) async throws {
         try await Tunnel.gateway(
-            plan: { plan in
-                plan.listeners[0].http2 = true
-                adjust(&plan)
+            configuration: { configuration in
+                configuration.listeners[0].http2 = true
+                adjust(&configuration)
             }, body: body)
     }
 
     /// A tunnel that stands, on stream 1.
     private static func open(
-        _ manners: HTTP2Client.Manners = .init(), endsAtOnce: Bool = false,
-        plan adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
-        body: (RunningGateway, HTTP2Client, WirePeer) async throws -> Void
+        _ manners: HTTP2Client.HTTP2ClientOptions = .init(), endsAtOnce: Bool = false,
+        configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
+        body: (RunningGateway, HTTP2Client, RawPeer) async throws -> Void
     ) async throws {
         try await gateway(adjust) { gateway, server in
             let client = try await gateway.http2(manners)
@@ -60,12 +60,12 @@ struct HTTP2TunnelTests {
             upstream.send(Handshake.consent)
             #expect(try await upstream.text(8) == String(buffer: Self.fromClient))
             try await eventually("the answer") { client.stream(1).status != nil || client.isClosed }
-            let answer = client.stream(1)
-            #expect(answer.status == 200)
-            #expect(answer["sec-websocket-protocol"] == "chat")
-            #expect(answer.head?["sec-websocket-accept"] == [])
-            #expect(answer.head?["upgrade"] == [])
-            #expect(answer.head?["connection"] == [])
+            let response = client.stream(1)
+            #expect(response.status == 200)
+            #expect(response["sec-websocket-protocol"] == "chat")
+            #expect(response.head?["sec-websocket-accept"] == [])
+            #expect(response.head?["upgrade"] == [])
+            #expect(response.head?["connection"] == [])
         }
     }
 
@@ -99,7 +99,7 @@ struct HTTP2TunnelTests {
             var fields = HTTP2Fields.webSocket("/public/a")
             fields.lines += HTTP2Fields([("sec-websocket-version", "8")]).lines
             client.send(.headers(1, fields, ends: false))
-            #expect(try await client.answer(1).status == 400)
+            #expect(try await client.response(1).status == 400)
             #expect(server.peers.isEmpty)
         }
     }
@@ -122,16 +122,16 @@ struct HTTP2TunnelTests {
         try await Self.open { _, client, upstream in
             upstream.send(Self.fromServer)
             try await upstream.endOutput()
-            let answer = try await client.answer(1)
-            #expect(answer.body == Self.fromServer)
-            #expect(answer.isEnded)
+            let response = try await client.response(1)
+            #expect(response.body == Self.fromServer)
+            #expect(response.isEnded)
             client.send(.data(1, Self.clientBytes))
             #expect(try await upstream.text(8) == String(buffer: Self.fromClient))
             client.send(.data(1, ends: true))
             try await upstream.inputEnded()
             try await client.settle()
             #expect(client.stream(1).reset == nil)
-            #expect(client.farewells.isEmpty)
+            #expect(client.goAways.isEmpty)
         }
     }
 
@@ -145,9 +145,9 @@ struct HTTP2TunnelTests {
             try await eventually("the upstream's word") { client.stream(1).bodyCount == 4 }
             #expect(!client.stream(1).isOver)
             try await upstream.endOutput()
-            let answer = try await client.answer(1)
-            #expect(answer.isEnded)
-            #expect(answer.reset == nil)
+            let response = try await client.response(1)
+            #expect(response.isEnded)
+            #expect(response.reset == nil)
             try await upstream.inputEnded()
         }
     }
@@ -158,9 +158,9 @@ struct HTTP2TunnelTests {
             try await upstream.inputEnded()
             upstream.send(Self.fromServer)
             try await upstream.endOutput()
-            let answer = try await client.answer(1)
-            #expect(answer.body == Self.fromServer)
-            #expect(answer.isEnded)
+            let response = try await client.response(1)
+            #expect(response.body == Self.fromServer)
+            #expect(response.isEnded)
         }
     }
 
@@ -177,7 +177,7 @@ struct HTTP2TunnelTests {
     func upstreamResets() async throws {
         try await Self.open { _, client, upstream in
             try await upstream.close()
-            #expect(try await client.answer(1).isOver)
+            #expect(try await client.response(1).isOver)
             client.send(.data(1, Self.clientBytes), .data(1, Self.clientBytes, ends: true))
             #expect(try await client.exchange(3, .get("/nowhere")).status == 404)
         }
@@ -185,35 +185,37 @@ struct HTTP2TunnelTests {
 
     @Test("§4: another protocol is 501, and so is a route that allows no WebSocket", arguments: [true, false])
     func notImplemented(isKnown: Bool) async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).http2 { plan in
-            if !isKnown { for index in plan.routes.indices { plan.routes[index].allowsWebSocket = true } }
+        try await GatewaySetup([.request, .send(Reply.ok), .again]).http2 { configuration in
+            if !isKnown {
+                for index in configuration.routes.indices { configuration.routes[index].allowsWebSocket = true }
+            }
         }
         .run { gateway in
             let client = try await gateway.http2()
             let name = isKnown ? "websocket" : "connect-udp"
             client.send(.headers(1, .webSocket("/public/a", protocol: name), ends: false))
-            #expect(try await client.answer(1).status == 501)
+            #expect(try await client.response(1).status == 501)
             #expect(try await client.reset(1) == .noError)
             client.send(.headers(3, .webSocket("/nowhere", protocol: name), ends: false))
-            #expect(try await client.answer(3).status == 404)
+            #expect(try await client.response(3).status == 404)
             client.send(.headers(5, .webSocket("/private/a", protocol: name), ends: false))
-            #expect(try await client.answer(5).status == 401)
+            #expect(try await client.response(5).status == 401)
             #expect(gateway.upstream.requests.isEmpty)
             #expect(try await client.exchange(7, .get()).text == "ok")
         }
     }
 
     @Test("An upstream that refuses the upgrade is relayed with its status and body", arguments: [403, 426])
-    func refused(status: Int) async throws {
+    func rejected(status: Int) async throws {
         try await Self.gateway { gateway, server in
             let client = try await gateway.http2()
             client.send(.headers(1, .webSocket("/public/a"), ends: false), .data(1, Self.clientBytes))
             let upstream = try await server.peer()
             _ = try await upstream.head()
             upstream.send("HTTP/1.1 \(status) No\r\nContent-Length: 2\r\n\r\nno")
-            let answer = try await client.answer(1)
-            #expect(answer.status == status)
-            #expect(answer.text == "no")
+            let response = try await client.response(1)
+            #expect(response.status == status)
+            #expect(response.text == "no")
             #expect(try await client.reset(1) == .noError)
             #expect(upstream.unread == "")
         }
@@ -227,9 +229,9 @@ struct HTTP2TunnelTests {
             let upstream = try await server.peer()
             _ = try await upstream.head()
             upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno")
-            let answer = try await client.answer(1)
+            let response = try await client.response(1)
             // To the client, any 2xx would mean that the tunnel stands.
-            #expect(answer.status == 502)
+            #expect(response.status == 502)
             #expect(upstream.unread == "")
         }
     }
@@ -260,14 +262,14 @@ struct HTTP2TunnelTests {
 
     @Test("A tunnel that nobody uses is closed in time; one that is used is not")
     func silence() async throws {
-        try await Self.open(plan: { $0.timeouts.tunnelIdle = .milliseconds(400) }) { _, client, upstream in
+        try await Self.open(configuration: { $0.timeouts.tunnelIdle = .milliseconds(400) }) { _, client, upstream in
             for round in 1...6 {
                 try await Task.sleep(for: .milliseconds(100))
                 upstream.send(Self.fromServer)
                 try await eventually("a word") { client.stream(1).bodyCount == 4 * round }
             }
             #expect(!client.stream(1).isOver)
-            #expect(try await client.answer(1).isOver)
+            #expect(try await client.response(1).isOver)
             try await upstream.inputEnded()
         }
     }
@@ -276,9 +278,9 @@ struct HTTP2TunnelTests {
     func drain() async throws {
         try await Self.open { gateway, client, upstream in
             await gateway.beginDrain()
-            let answer = try await client.answer(1)
-            #expect(answer.isEnded)
-            #expect(Frame.closeCode(answer.body) == 1_001)
+            let response = try await client.response(1)
+            #expect(response.isEnded)
+            #expect(Frame.closeCode(response.body) == 1_001)
             let rest = try await upstream.rest()
             #expect(Frame.maskedCloseCode(rest) == 1_001)
             try await client.closed()
@@ -289,17 +291,17 @@ struct HTTP2TunnelTests {
     @Test("A client that does not read the tunnel stops the upstream; what it reads then is whole")
     func clientDoesNotRead() async throws {
         let megabyte = ByteBuffer(repeating: 0x61, count: 1 << 20)
-        let manners = HTTP2Client.Manners(settings: [.initialWindow(0)], keepsBodies: false)
+        let manners = HTTP2Client.HTTP2ClientOptions(settings: [.initialWindow(0)], keepsBodies: false)
         try await Self.open(manners) { _, client, upstream in
             let writing = Task {
                 try await upstream.stream(megabyte, times: 64)
                 try await upstream.endOutput()
             }
-            #expect(try await settled { upstream.sent } < 40 << 20)
+            #expect(try await waitUntilStable { upstream.sent } < 40 << 20)
             #expect(try await client.exchange(3, .request("HEAD", "/nowhere")).status == 404)
             client.send(.windowUpdate(1, 1 << 20))
             try await writing.value
-            #expect(try await client.answer(1).bodyCount == 64 << 20)
+            #expect(try await client.response(1).bodyCount == 64 << 20)
         }
     }
 
@@ -311,7 +313,7 @@ struct HTTP2TunnelTests {
                 let text = try await upstream.text(8)
                 #expect(text == String(buffer: Self.fromClient))
             }
-            #expect(client.farewells.isEmpty)
+            #expect(client.goAways.isEmpty)
         }
     }
 }

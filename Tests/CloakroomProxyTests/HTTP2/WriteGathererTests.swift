@@ -5,10 +5,10 @@ import Testing
 @testable import CloakroomProxy
 
 @Suite("Small writes that are gathered")
-struct WriteGathererTests {
+struct WriteCoalescerTests {
     private static func channel() throws -> EmbeddedChannel {
         let channel = EmbeddedChannel()
-        try channel.pipeline.syncOperations.addHandler(WriteGatherer())
+        try channel.pipeline.syncOperations.addHandler(WriteCoalescer())
         return channel
     }
 

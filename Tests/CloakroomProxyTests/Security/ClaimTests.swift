@@ -23,8 +23,8 @@ struct ClaimTests {
     @Test("Rule 43: no claim of another method, path, address or user reaches the upstream, whatever the peer")
     func removed() async throws {
         for isTrusted in [false, true] {
-            try await Self.forward.plan { plan in
-                if isTrusted { plan.trustedPeers = [AddressRange("127.0.0.0/8")].compactMap { $0 } }
+            try await Self.forward.configuration { configuration in
+                if isTrusted { configuration.trustedPeers = [CIDRBlock("127.0.0.0/8")].compactMap { $0 } }
             }.run { gateway in
                 let client = try await gateway.client()
                 #expect(try await client.exchange(Self.request()).text == "ok")
@@ -54,7 +54,7 @@ struct ClaimTests {
 
     @Test("Rule 43: a route lets through what it lists, and another route does not")
     func listed() async throws {
-        try await Self.forward.plan { $0.routes[0].passFields = ["X-HTTP-Method-Override", "Remote-User"] }
+        try await Self.forward.configuration { $0.routes[0].passFields = ["X-HTTP-Method-Override", "Remote-User"] }
             .run { gateway in
                 let client = try await gateway.client()
                 #expect(try await client.exchange(Self.request()).text == "ok")

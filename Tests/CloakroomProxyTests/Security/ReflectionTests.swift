@@ -10,7 +10,7 @@ import Testing
 @Suite("What an upstream sends back of what it was sent", .serialized)
 struct ReflectionTests {
     private static let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>; token=\(Canary.apiToken)\r\n\r\n"
-    private static let answer =
+    private static let response =
         "HTTP/1.1 200 Fine \(Canary.accessToken)\r\nX-Debug: got \(Canary.accessToken).\r\n"
         + "X_API_TOKEN: something\r\nAuthorization: Bearer other\r\nLocation: /?key=\(Canary.apiToken)\r\n"
         + "Set-Cookie: a=\(Canary.accessToken); Path=/\r\nClear-Site-Data: \"cache\", \"cookies\"\r\nX-Kept: yes\r\n"
@@ -27,8 +27,8 @@ struct ReflectionTests {
     func http1() async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
-        try await GatewaySetup([.request, .send(hintsAndAnswer)]).with(\.sessions, sessions).run { gateway in
-            let client = try await WirePeer.connect(port: gateway.port)
+        try await GatewaySetup([.request, .send(hintsAndResponse)]).with(\.sessions, sessions).run { gateway in
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(Ask.get("/private/a", cookie, "TE: trailers", "Connection: TE, close"))
             let text = String(buffer: try await client.rest())
             #expect(!text.contains("canary"))
@@ -40,41 +40,43 @@ struct ReflectionTests {
         }
     }
 
-    private var hintsAndAnswer: String { Self.hints + Self.answer }
+    private var hintsAndResponse: String { Self.hints + Self.response }
 
     @Test("Rules 44 and 45: the same in HTTP/2")
     func http2() async throws {
         let sessions = FakeSessions()
         let cookie = String(sessions.add().dropFirst("Cookie: ".count))
-        try await GatewaySetup([.request, .send(hintsAndAnswer)]).with(\.sessions, sessions).http2().run { gateway in
+        try await GatewaySetup([.request, .send(hintsAndResponse)]).with(\.sessions, sessions).http2().run { gateway in
             let client = try await gateway.http2()
             var fields = HTTP2Fields.get("/private/a")
             fields.lines += HTTP2Fields([("cookie", cookie)]).lines
-            let answer = try await client.exchange(1, fields)
-            #expect(answer.status == 200)
-            #expect(answer.text == "ok")
-            #expect(answer["x-kept"] == "yes")
-            #expect(!"\(answer.sections)".contains("canary"))
-            #expect(answer.head?["clear-site-data"] == [])
-            #expect(answer.head?["authorization"] == [])
-            #expect(answer.trailers?["x-sum"] == ["1"])
+            let response = try await client.exchange(1, fields)
+            #expect(response.status == 200)
+            #expect(response.text == "ok")
+            #expect(response["x-kept"] == "yes")
+            #expect(!"\(response.sections)".contains("canary"))
+            #expect(response.head?["clear-site-data"] == [])
+            #expect(response.head?["authorization"] == [])
+            #expect(response.trailers?["x-sum"] == ["1"])
             try await Self.metrics(gateway)
         }
     }
 
     @Test("Rule 44: the upstream's API token is removed on routes that do not inject it, too")
     func notInjected() async throws {
-        let answer = "HTTP/1.1 200 OK\r\nX-Debug: \(Canary.apiToken)\r\nContent-Length: 2\r\n\r\nok"
-        try await GatewaySetup([.request, .send(answer)]).run { gateway in
-            let answer = try await gateway.client().exchange(Ask.get())
-            #expect(answer.text == "ok")
-            #expect(answer.values("X-Debug").isEmpty)
+        let response = "HTTP/1.1 200 OK\r\nX-Debug: \(Canary.apiToken)\r\nContent-Length: 2\r\n\r\nok"
+        try await GatewaySetup([.request, .send(response)]).run { gateway in
+            let response = try await gateway.client().exchange(Ask.get())
+            #expect(response.text == "ok")
+            #expect(response.values("X-Debug").isEmpty)
         }
     }
 
     /// A route on which a session is made use of, and not needed.
-    private static func optional(_ answers: [String]) -> GatewaySetup {
-        GatewaySetup(answers.flatMap { [.request, .send($0)] }).plan { $0.routes[2].requiresAuthorization = false }
+    private static func optional(_ responses: [String]) -> GatewaySetup {
+        GatewaySetup(responses.flatMap { [.request, .send($0)] }).configuration {
+            $0.routes[2].requiresAuthorization = false
+        }
     }
 
     @Test(
@@ -85,10 +87,10 @@ struct ReflectionTests {
             ("Cache-Control: public\r\n", ["Cookie"]),
         ] as [(String, [String])])
     func vary(fields: String, expected: [String]) async throws {
-        let answer = "HTTP/1.1 200 OK\r\n\(fields)Content-Length: 2\r\n\r\nok"
+        let response = "HTTP/1.1 200 OK\r\n\(fields)Content-Length: 2\r\n\r\nok"
         let sessions = FakeSessions()
         let cookie = sessions.add()
-        try await Self.optional([answer, answer]).with(\.sessions, sessions).run { gateway in
+        try await Self.optional([response, response]).with(\.sessions, sessions).run { gateway in
             let client = try await gateway.client()
             let anonymous = try await client.exchange(Ask.get("/private/a"))
             #expect(anonymous.values("Vary") == expected)
@@ -104,11 +106,11 @@ struct ReflectionTests {
         let sessions = FakeSessions()
         let cookie = sessions.add()
         try await GatewaySetup([.request, .send(Reply.ok)]).with(\.sessions, sessions)
-            .plan { $0.routes[2].inject = [] }
+            .configuration { $0.routes[2].inject = [] }
             .run { gateway in
-                let answer = try await gateway.client().exchange(Ask.get("/private/a", cookie))
-                #expect(answer.values("Cache-Control") == ["private"])
-                #expect(answer.values("Vary") == ["Cookie"])
+                let response = try await gateway.client().exchange(Ask.get("/private/a", cookie))
+                #expect(response.values("Cache-Control") == ["private"])
+                #expect(response.values("Vary") == ["Cookie"])
             }
     }
 
@@ -122,10 +124,10 @@ struct ReflectionTests {
             try await Task.sleep(for: .milliseconds(2_100))
             let before = Int64(Date().timeIntervalSince1970)
             gate.open()
-            let answer = try await client.answer()
+            let response = try await client.response()
             let after = Int64(Date().timeIntervalSince1970)
             let dates = (before...after).map { String(decoding: HTTPDate.render(secondsSinceEpoch: $0), as: UTF8.self) }
-            #expect(dates.contains(answer["Date"] ?? ""))
+            #expect(dates.contains(response["Date"] ?? ""))
         }
     }
 }

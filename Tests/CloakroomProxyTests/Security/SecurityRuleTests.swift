@@ -20,8 +20,8 @@ struct SecurityRuleTests {
         let cookie = sessions.add()
         try await Self.forward.with(\.sessions, sessions).run { gateway in
             let lines = ["GET \(path) HTTP/1.1", "Host: a", cookie] + Self.forged
-            let answer = try await gateway.client().exchange(lines.joined(separator: "\r\n") + "\r\n\r\n")
-            #expect(answer.text == "ok")
+            let response = try await gateway.client().exchange(lines.joined(separator: "\r\n") + "\r\n\r\n")
+            #expect(response.text == "ok")
             let request = gateway.upstream.requests[0]
             #expect(!request.head.contains("forged"))
             #expect(request.values("X-API-TOKEN") == (path == "/public/a" ? [] : [Canary.apiToken]))
@@ -36,8 +36,8 @@ struct SecurityRuleTests {
         let cookie = sessions.add()
         try await Self.forward.with(\.sessions, sessions).run { gateway in
             let fields = "Connection: authorization, x-api-token, cookie, host, x-forwarded-for, via, traceparent"
-            let answer = try await gateway.client().exchange(Ask.get("/private/a", fields, cookie))
-            #expect(answer.text == "ok")
+            let response = try await gateway.client().exchange(Ask.get("/private/a", fields, cookie))
+            #expect(response.text == "ok")
             let request = gateway.upstream.requests[0]
             #expect(request.values("Authorization") == ["Bearer \(Canary.accessToken)"])
             #expect(request.values("X-API-TOKEN") == [Canary.apiToken])
@@ -53,20 +53,20 @@ struct SecurityRuleTests {
     func namedAwayLength() async throws {
         try await Self.forward.run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(
+            let response = try await client.exchange(
                 Ask.post("/public/a", "Connection: content-length", body: "GET /public/evil HTTP/1.1\r\n\r\n"))
-            #expect(answer.text == "ok")
+            #expect(response.text == "ok")
             #expect(gateway.upstream.requests.count == 1)
             #expect(gateway.upstream.requests[0].text.hasPrefix("GET /public/evil"))
         }
     }
 
     /// Asks for something protected, without a session.
-    private static func isRefused(_ requests: [String], status: Int) async throws {
+    private static func isRejected(_ requests: [String], status: Int) async throws {
         try await forward.run { gateway in
             for request in requests {
-                let answer = try await gateway.client().exchange(request)
-                #expect(answer.status == status, "\(request)")
+                let response = try await gateway.client().exchange(request)
+                #expect(response.status == status, "\(request)")
             }
             // Rule 23: not a byte, not even a connection.
             #expect(gateway.upstream.connections.isEmpty)
@@ -75,7 +75,7 @@ struct SecurityRuleTests {
 
     @Test("Rules 4 and 23: policy looks at the path only, and on a 401 of ours the upstream has seen zero bytes")
     func pathOnly() async throws {
-        try await Self.isRefused(
+        try await Self.isRejected(
             [
                 Ask.get("/private/1"), Ask.get("/private/1?p=/public/a"), Ask.get("/private/1?/../../public/a"),
                 Ask.get("http://gateway.test/private/1?x=http://gateway.test/public/a"),
@@ -85,13 +85,13 @@ struct SecurityRuleTests {
 
     @Test("Rule 5: a fragment in the target is 400")
     func fragment() async throws {
-        try await Self.isRefused(
+        try await Self.isRejected(
             ["/public/a#b", "/public/a%23b", "/public/a?b#c", "/private/a#/public/a"].map { Ask.get($0) }, status: 400)
     }
 
     @Test("Rule 6: what has no one normal form is 400")
     func normalForm() async throws {
-        try await Self.isRefused(
+        try await Self.isRejected(
             [
                 "/public/../private/a", "/public/./a", "/public/..", "/public/.", "/public/%2e%2e/private/a",
                 "/public/%2E/a", "/public/a%2fb", "/public/a%5cb", "/public/a\\b", "/public/a%00b", "/public/a;b",
@@ -114,7 +114,7 @@ struct SecurityRuleTests {
 
     @Test("Rules 7 and 8: no field of a client changes policy")
     func noFieldChangesPolicy() async throws {
-        try await Self.isRefused(
+        try await Self.isRejected(
             [
                 "User-Agent: kube-probe/1.0", "X-Original-URL: /public/a", "X-Rewrite-URL: /public/a",
                 "X-Forwarded-Uri: /public/a", "X-Forwarded-Prefix: /public", "X-HTTP-Method-Override: OPTIONS",
@@ -125,7 +125,7 @@ struct SecurityRuleTests {
 
     @Test("Rules 12 and 23: a client's own Authorization never satisfies a protected route")
     func ownBearer() async throws {
-        try await Self.isRefused(
+        try await Self.isRejected(
             [
                 Ask.get("/private/a", "Authorization: Bearer \(Canary.accessToken)"),
                 Ask.get("/private/a", "Authorization: Basic eDp5"),
@@ -146,15 +146,15 @@ struct SecurityRuleTests {
                 cookie.replacing("__Host-cloakroom", with: "__host-CLOAKROOM"),
                 "Cookie: \u{fffd}\u{1f36a}", FakeSessions.strangeCookie,
             ] {
-                let answer = try await gateway.client().exchange(Ask.get("/private/a", line))
-                #expect(answer.status == 401, "\(line)")
-                #expect(answer.problemReason == "no_session", "\(line)")
+                let response = try await gateway.client().exchange(Ask.get("/private/a", line))
+                #expect(response.status == 401, "\(line)")
+                #expect(response.problemReason == "no_session", "\(line)")
             }
             #expect(gateway.upstream.connections.isEmpty)
             // The same ticket twice is one ticket.
             let twice = cookie + "; " + cookie.dropFirst("Cookie: ".count)
-            let answer = try await gateway.client().exchange(Ask.get("/private/a", twice))
-            #expect(answer.text == "ok")
+            let response = try await gateway.client().exchange(Ask.get("/private/a", twice))
+            #expect(response.text == "ok")
         }
     }
 
@@ -168,8 +168,8 @@ struct SecurityRuleTests {
                 ("GET /private/a HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
                 ("GET  HTTP/1.1\r\nHost: a\r\n\r\n", 400),
             ] {
-                let answer = try await gateway.client().exchange(request)
-                #expect(answer.status == status, "\(request)")
+                let response = try await gateway.client().exchange(request)
+                #expect(response.status == status, "\(request)")
             }
             #expect(gateway.upstream.connections.isEmpty)
             #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
@@ -178,31 +178,32 @@ struct SecurityRuleTests {
 
     @Test("Rule 26: CR, LF or NUL in what would be copied into a field is refused, whichever side it comes from")
     func controls() async throws {
-        try await Self.isRefused(
+        try await Self.isRejected(
             ["a\0b", "a\rb", "a\nb", "a\u{7f}b"].map { Ask.get("/public/a", "X: \($0)") }, status: 400)
-        try await Self.isRefused(["a\0b", "a\rb"].map { "GET /public/a HTTP/1.1\r\nHost: \($0)\r\n\r\n" }, status: 400)
+        try await Self.isRejected(
+            ["a\0b", "a\rb"].map { "GET /public/a HTTP/1.1\r\nHost: \($0)\r\n\r\n" }, status: 400)
         for value in ["a\0b", "a\rSet-Cookie: x", "a\u{1}b"] {
-            let answer = "HTTP/1.1 200 OK\r\nX: \(value)\r\nContent-Length: 2\r\n\r\nok"
-            try await GatewaySetup([.request, .send(answer)]).run { gateway in
-                let answer = try await gateway.client().exchange(Ask.get())
-                #expect(answer.status == 502)
-                #expect(answer.values("X").isEmpty)
+            let response = "HTTP/1.1 200 OK\r\nX: \(value)\r\nContent-Length: 2\r\n\r\nok"
+            try await GatewaySetup([.request, .send(response)]).run { gateway in
+                let response = try await gateway.client().exchange(Ask.get())
+                #expect(response.status == 502)
+                #expect(response.values("X").isEmpty)
             }
         }
     }
 
     @Test("Rule 27: routes and methods that are not listed deny")
     func unlisted() async throws {
-        try await Self.isRefused(
+        try await Self.isRejected(
             [
                 "/", "/public", "/publicx/a", "/publicx/", "/Public/a", "/private", "/auth/", "/auth/x", "/live",
                 "/metrics",
             ].map { Ask.get($0) }, status: 404)
         try await Self.forward.run { gateway in
             for method in ["PATCH", "BREW", "get", "PROPFIND"] {
-                let answer = try await gateway.client().exchange("\(method) /public/a HTTP/1.1\r\nHost: a\r\n\r\n")
-                #expect(answer.status == 405, "\(method)")
-                let allowed = Set(answer["Allow"]?.split(separator: ", ").map(String.init) ?? [])
+                let response = try await gateway.client().exchange("\(method) /public/a HTTP/1.1\r\nHost: a\r\n\r\n")
+                #expect(response.status == 405, "\(method)")
+                let allowed = Set(response["Allow"]?.split(separator: ", ").map(String.init) ?? [])
                 #expect(allowed == ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
             }
             #expect(gateway.upstream.connections.isEmpty)
@@ -211,15 +212,15 @@ struct SecurityRuleTests {
 
     @Test("Rule 29: an upstream may neither set nor clear our cookie")
     func setCookie() async throws {
-        let answer =
+        let response =
             "HTTP/1.1 200 OK\r\nSet-Cookie: __Host-cloakroom=x; Path=/\r\nSet-Cookie: theme=dark\r\n"
             + "set-cookie:  __Host-cloakroom = ; Max-Age=0\r\nSet-Cookie: =__Host-cloakroom=x\r\n"
             + "Set-Cookie: __Host-cloakroom2=y\r\nContent-Length: 2\r\n\r\nok"
         let hints = "HTTP/1.1 103 Early Hints\r\nSet-Cookie: __Host-cloakroom=x\r\n\r\n"
-        try await GatewaySetup([.request, .send(hints + answer)]).run { gateway in
+        try await GatewaySetup([.request, .send(hints + response)]).run { gateway in
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get()).values("Set-Cookie").isEmpty)
-            #expect(try await client.answer().values("Set-Cookie") == ["theme=dark", "__Host-cloakroom2=y"])
+            #expect(try await client.response().values("Set-Cookie") == ["theme=dark", "__Host-cloakroom2=y"])
         }
     }
 

@@ -7,14 +7,14 @@ struct TokenCallTests {
     private static let methods = ["GET", "POST", "PUT", "DELETE", "OPTIONS"]
 
     /// A wide public route, a narrower one, and one that names the user call, in front of an upstream that signs people in.
-    private static let setup = GatewaySetup([.request, .send(Reply.ok), .again]).plan { plan in
-        plan.upstreams[0].signIn = TokenCallPlan(path: "/auth", credentials: .basic)
-        plan.upstreams[0].refresh = TokenCallPlan(path: "/auth/refresh")
-        plan.upstreams[0].revoke = TokenCallPlan(path: "/api/v1/logout")
-        plan.upstreams[0].user = TokenCallPlan(method: "GET", path: "/user")
-        plan.accounts = AccountsPlan(prefix: "/session")
+    private static let setup = GatewaySetup([.request, .send(Reply.ok), .again]).configuration { configuration in
+        configuration.upstreams[0].signIn = IdentityEndpointConfiguration(path: "/auth", credentials: .basic)
+        configuration.upstreams[0].refresh = IdentityEndpointConfiguration(path: "/auth/refresh")
+        configuration.upstreams[0].revoke = IdentityEndpointConfiguration(path: "/api/v1/logout")
+        configuration.upstreams[0].user = IdentityEndpointConfiguration(method: "GET", path: "/user")
+        configuration.accounts = AccountsConfiguration(prefix: "/session")
         let paths = ["/*", "/api/{version}/{call}", "/user"]
-        plan.routes = paths.compactMap { path in
+        configuration.routes = paths.compactMap { path in
             (try? PathPattern(path)).map {
                 Route(
                     name: "r\(path.count)", methods: path == "/user" ? ["GET"] : methods, pattern: $0,
@@ -33,10 +33,10 @@ struct TokenCallTests {
                     "/auth/Refresh%20", "/api/v1/logout", "/API/v1/logout", "/api/v1/LogOut.", "/api/v1%252Flogout",
                     "/USER", "/user/", "http://gateway.test/auth",
                 ] {
-                    let answer = try await gateway.client().exchange(
+                    let response = try await gateway.client().exchange(
                         "\(method) \(path) HTTP/1.1\r\nHost: gateway.test\r\nContent-Length: 0\r\n\r\n")
-                    #expect(answer.status == 404, "\(method) \(path)")
-                    #expect(answer.text.contains("not_found"), "\(method) \(path)")
+                    #expect(response.status == 404, "\(method) \(path)")
+                    #expect(response.text.contains("not_found"), "\(method) \(path)")
                 }
             }
             #expect(gateway.upstream.connections.isEmpty)
@@ -48,8 +48,8 @@ struct TokenCallTests {
         try await Self.setup.run { gateway in
             let paths = ["/", "/authx", "/auth.json", "/auth/x", "/users", "/api/v1/log", "/user"]
             for path in paths {
-                let answer = try await gateway.client().exchange(Ask.get(path))
-                #expect(answer.text == "ok", "\(path)")
+                let response = try await gateway.client().exchange(Ask.get(path))
+                #expect(response.text == "ok", "\(path)")
             }
             #expect(gateway.upstream.requests.map(\.line) == paths.map { "GET \($0) HTTP/1.1" })
         }
@@ -59,11 +59,11 @@ struct TokenCallTests {
     func reload() async throws {
         try await Self.setup.run { gateway in
             #expect(try await gateway.client().exchange(Ask.get("/login")).text == "ok")
-            try await gateway.replace { plan in
-                plan.upstreams[0].signIn = TokenCallPlan(path: "/login", credentials: .basic)
+            try await gateway.replace { configuration in
+                configuration.upstreams[0].signIn = IdentityEndpointConfiguration(path: "/login", credentials: .basic)
             }
-            let answer = try await gateway.client().exchange(Ask.get("/Login"))
-            #expect(answer.status == 404)
+            let response = try await gateway.client().exchange(Ask.get("/Login"))
+            #expect(response.status == 404)
             #expect(gateway.upstream.requests.count == 1)
         }
     }

@@ -23,9 +23,9 @@ struct DrainTests {
             try await Self.drain(gateway)
             #expect((try? await gateway.client()) == nil)
             gate.open()
-            let answer = try await client.answer()
-            #expect(answer.text == "ok")
-            #expect(answer["Connection"] == "close")
+            let response = try await client.response()
+            #expect(response.text == "ok")
+            #expect(response["Connection"] == "close")
             try await client.closed()
             try await gateway.stopped()
         }
@@ -50,21 +50,21 @@ struct DrainTests {
     }
 
     @Test("A request whose head has begun is answered")
-    func begunHead() async throws {
+    func startedHead() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
             // The second head begins in the same bytes as the first, so it is there when the first is answered.
             #expect(try await client.exchange(Ask.get() + "GET /public/b HTTP/1.1\r\n").text == "ok")
             try await Self.drain(gateway)
-            let answer = try await client.exchange("Host: a\r\n\r\n")
-            #expect(answer.text == "ok")
-            #expect(answer["Connection"] == "close")
+            let response = try await client.exchange("Host: a\r\n\r\n")
+            #expect(response.text == "ok")
+            #expect(response["Connection"] == "close")
             try await gateway.stopped()
         }
     }
 
     @Test("An answer under way goes on to its end, and the connection is closed then")
-    func runningAnswer() async throws {
+    func runningResponse() async throws {
         let gate = Gate()
         try await GatewaySetup(
             [.request, .send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc"), .wait(gate), .send("def")]
@@ -74,7 +74,7 @@ struct DrainTests {
             try await eventually("the first half") { client.unread.hasSuffix("abc") }
             try await Self.drain(gateway)
             gate.open()
-            #expect(try await client.answer().text == "abcdef")
+            #expect(try await client.response().text == "abcdef")
             try await client.closed()
             try await gateway.stopped()
         }
@@ -82,7 +82,7 @@ struct DrainTests {
 
     @Test("What does not finish within the limit is cut")
     func limit() async throws {
-        try await GatewaySetup([.request]).plan { $0.timeouts.drain = .milliseconds(200) }.run { gateway in
+        try await GatewaySetup([.request]).configuration { $0.timeouts.drain = .milliseconds(200) }.run { gateway in
             let client = try await gateway.client()
             client.send(Ask.get())
             _ = try await gateway.upstream.request()
@@ -99,7 +99,7 @@ struct DrainTests {
         // By a server that shares its port with nobody.
         try await ScriptedUpstream.run([]) { port, _ in
             let error = await #expect(throws: ListenerError.self) {
-                try await GatewaySetup().plan { $0.listeners[0].address.port = port }.run { _ in }
+                try await GatewaySetup().configuration { $0.listeners[0].address.port = port }.run { _ in }
             }
             #expect(
                 error?.description.hasPrefix(
@@ -112,9 +112,9 @@ struct DrainTests {
     func sameAddressTwice() async throws {
         // A port that was free a moment ago.
         let port = try await GatewaySetup().run(\.port)
-        let setup = GatewaySetup().plan { plan in
-            plan.listeners = ["127.0.0.1", "127.0.0.1"].map {
-                ListenerPlan(address: HostAndPort(host: $0, port: port))
+        let setup = GatewaySetup().configuration { configuration in
+            configuration.listeners = ["127.0.0.1", "127.0.0.1"].map {
+                ListenerConfiguration(address: HostAndPort(host: $0, port: port))
             }
         }
         let error = await #expect(throws: ListenerError.self) { try await setup.run { _ in } }

@@ -5,9 +5,9 @@ import TestSupport
 import Testing
 
 @Suite("Tables that are replaced while the gateway serves", .serialized, .timeLimit(.minutes(1)))
-struct ReplaceTests {
-    private static func rename(_ plan: inout GatewayPlan) throws {
-        plan.routes = [
+struct ConfigurationReloadTests {
+    private static func rename(_ configuration: inout GatewayConfiguration) throws {
+        configuration.routes = [
             Route(name: "renamed", methods: ["GET"], pattern: try PathPattern("/new/*"), requiresAuthorization: false)
         ]
     }
@@ -42,7 +42,7 @@ struct ReplaceTests {
                 #expect(try await other.exchange(Ask.get("/new/a")).status == 200)
                 #expect(!retired.isOpen)
                 gate.open()
-                #expect(try await client.answer().text == "ok")
+                #expect(try await client.response().text == "ok")
                 try await eventually("the old tables' end") { retired.isOpen }
                 #expect(try await client.exchange(Ask.get("/public/a")).status == 404)
                 try await gateway.metric(#"cloakroom_auth_decisions_total{decision="public",route="public"} 1"#)
@@ -109,14 +109,14 @@ struct ReplaceTests {
 
         var endsStreams: Bool { self == .gone || self == .protected || self == .otherUpstream }
 
-        func make(in plan: inout GatewayPlan) {
-            guard let index = plan.routes.firstIndex(where: { $0.name == "public" }) else { return }
+        func make(in configuration: inout GatewayConfiguration) {
+            guard let index = configuration.routes.firstIndex(where: { $0.name == "public" }) else { return }
             switch self {
-            case .otherWords: plan.routes[index].messages = [.notFound: "There is nothing."]
-            case .moreLimits: plan.limits.body = 1
-            case .gone: plan.routes.remove(at: index)
-            case .protected: plan.routes[index].requiresAuthorization = true
-            case .otherUpstream: plan.upstreams[0].preserveHost.toggle()
+            case .otherWords: configuration.routes[index].messages = [.notFound: "There is nothing."]
+            case .moreLimits: configuration.limits.body = 1
+            case .gone: configuration.routes.remove(at: index)
+            case .protected: configuration.routes[index].requiresAuthorization = true
+            case .otherUpstream: configuration.upstreams[0].preserveHost.toggle()
             }
         }
     }
@@ -126,7 +126,7 @@ struct ReplaceTests {
         arguments: Change.allCases)
     func stream(change: Change) async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(Ask.get("/public/a"))
             let upstream = try await server.peer()
             _ = try await upstream.head()
@@ -147,7 +147,7 @@ struct ReplaceTests {
     @Test("One that was asked for before is ended as soon as it begins", arguments: [true, false])
     func askedForBefore(isWebSocket: Bool) async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(isWebSocket ? Handshake.request() : Ask.get("/public/a"))
             let upstream = try await server.peer()
             _ = try await upstream.head()
@@ -173,16 +173,16 @@ struct ReplaceTests {
     @Test("Work for a request whose client has gone keeps what it needs until it is done")
     func workGoesOn() async throws {
         let gate = Gate()
-        let (begun, retired) = (Gate(), Gate())
+        let (started, retired) = (Gate(), Gate())
         let endpoints = FakeEndpoints { _ in
-            begun.open()
+            started.open()
             await gate.passed()
-            return OwnResponse(status: 200)
+            return AccountResponse(status: 200)
         }
         try await GatewaySetup().with(\.endpoints, endpoints).run { gateway in
             let client = try await gateway.client()
             client.send(Ask.get("/auth"))
-            try await eventually("the work") { begun.isOpen }
+            try await eventually("the work") { started.isOpen }
             try await gateway.replace(onRetired: { retired.open() }) { _ in }
             try await client.close()
             try await gateway.metric(#"http_server_active_requests{http_request_method="GET",url_scheme="http"} 0"#)
@@ -203,25 +203,27 @@ struct ReplaceTests {
 
     @Test("Other certificates are for new connections; one that cannot be used changes nothing at all")
     func certificates() async throws {
-        let folder = try CertificateFolder()
-        let old = try folder.server("old", names: ["old.test"])
-        let new = try folder.server("new", names: ["new.test"])
-        let setup = GatewaySetup([.request, .send(Reply.ok), .again]).plan {
-            $0.listeners[0].tls = TLSPlan(certificateFile: old.certificateFile, keyFile: old.keyFile)
+        let directory = try CertificateFixture()
+        let old = try directory.server("old", names: ["old.test"])
+        let new = try directory.server("new", names: ["new.test"])
+        let setup = GatewaySetup([.request, .send(Reply.ok), .again]).configuration {
+            $0.listeners[0].tls = ListenerTLSConfiguration(certificateFile: old.certificateFile, keyFile: old.keyFile)
             $0.listeners[0].http2 = false
         }
         try await setup.run { gateway in
             let before = try await TLSClient.connect(port: gateway.port, isGreeted: false)
             #expect(before.serverName == "old.test")
             await #expect(throws: ListenerError.self) { () async throws in
-                try await gateway.replace { plan in
-                    try Self.rename(&plan)
-                    plan.listeners[0].tls = TLSPlan(certificateFile: new.certificateFile, keyFile: old.keyFile)
+                try await gateway.replace { configuration in
+                    try Self.rename(&configuration)
+                    configuration.listeners[0].tls = ListenerTLSConfiguration(
+                        certificateFile: new.certificateFile, keyFile: old.keyFile)
                 }
             }
             #expect(gateway.server.certificates().map(\.names) == [["old.test"]])
             try await gateway.replace {
-                $0.listeners[0].tls = TLSPlan(certificateFile: new.certificateFile, keyFile: new.keyFile)
+                $0.listeners[0].tls = ListenerTLSConfiguration(
+                    certificateFile: new.certificateFile, keyFile: new.keyFile)
             }
             #expect(!before.isClosed)
             before.send(Ask.get("/public/a"))
@@ -236,11 +238,11 @@ struct ReplaceTests {
 
     @Test("Where clients have to show something else, those that are connected are asked to connect again")
     func otherDemands() async throws {
-        let folder = try CertificateFolder()
-        let pair = try folder.server("server", names: ["a.test"])
-        let tls = TLSPlan(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+        let directory = try CertificateFixture()
+        let pair = try directory.server("server", names: ["a.test"])
+        let tls = ListenerTLSConfiguration(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
         let gate = Gate()
-        let setup = GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).plan {
+        let setup = GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).configuration {
             $0.listeners[0].tls = tls
             $0.listeners[0].http2 = false
         }
@@ -248,9 +250,9 @@ struct ReplaceTests {
             let idle = try await TLSClient.connect(port: gateway.port, isGreeted: false)
             let busy = try await TLSClient.connect(port: gateway.port, isGreeted: false)
             // A part of a head has come; the rest comes later.
-            let begun = try await TLSClient.connect(port: gateway.port, isGreeted: false)
-            begun.send(Ask.get("/nowhere") + "GET /nowh")
-            try await eventually("the first answer") { begun.text.contains("404") }
+            let started = try await TLSClient.connect(port: gateway.port, isGreeted: false)
+            started.send(Ask.get("/nowhere") + "GET /nowh")
+            try await eventually("the first answer") { started.text.contains("404") }
             busy.send(Ask.get("/public/a"))
             _ = try await gateway.upstream.request()
             try await gateway.replace { $0.listeners[0].tls?.minimumVersion = .tls13 }
@@ -260,10 +262,10 @@ struct ReplaceTests {
             try await eventually("the other one's end") { busy.isClosed }
             #expect(busy.text.contains("200 OK"))
             #expect(busy.text.contains("Connection: close"))
-            #expect(!begun.isClosed)
-            begun.send("ere HTTP/1.1\r\nHost: gateway.test\r\n\r\n")
-            try await eventually("the end of the one whose head had begun") { begun.isClosed }
-            #expect(begun.text.contains("Connection: close"))
+            #expect(!started.isClosed)
+            started.send("ere HTTP/1.1\r\nHost: gateway.test\r\n\r\n")
+            try await eventually("the end of the one whose head had begun") { started.isClosed }
+            #expect(started.text.contains("Connection: close"))
         }
     }
 }

@@ -1,7 +1,7 @@
 import NIOCore
 
 /// One answer as a client read it.
-struct Answer: Sendable {
+struct TestResponse: Sendable {
     var version: String
     var status: Int
     var reason: String
@@ -38,45 +38,45 @@ struct Answer: Sendable {
 }
 
 /// The connection ended before the answer did.
-struct AnswerCut: Error {
+struct ResponseTruncated: Error {
     /// What came of it.
-    var answer: Answer?
+    var response: TestResponse?
 }
 
-extension Answer {
+extension TestResponse {
     /// Takes an answer from the front of a buffer.
     /// - Returns: `nil` if it is not complete yet.
-    static func read(_ buffer: inout ByteBuffer, isToHead: Bool, isClosed: Bool) throws -> Answer? {
+    static func read(_ buffer: inout ByteBuffer, isToHead: Bool, isClosed: Bool) throws -> TestResponse? {
         var rest = buffer
-        guard var answer = readHead(&rest) else {
-            if isClosed { throw AnswerCut() }
+        guard var response = readHead(&rest) else {
+            if isClosed { throw ResponseTruncated() }
             return nil
         }
-        let length = answer["Content-Length"].flatMap { Int($0) }
+        let length = response["Content-Length"].flatMap { Int($0) }
         var isComplete = true
-        if isToHead || answer.status < 200 || answer.status == 204 || answer.status == 304 {
-            answer.framing = "none"
-        } else if answer["Transfer-Encoding"] == "chunked" {
-            answer.framing = "chunked"
-            isComplete = readChunks(&rest, into: &answer.body)
+        if isToHead || response.status < 200 || response.status == 204 || response.status == 304 {
+            response.framing = "none"
+        } else if response["Transfer-Encoding"] == "chunked" {
+            response.framing = "chunked"
+            isComplete = readChunks(&rest, into: &response.body)
         } else if let length {
-            answer.framing = "length"
+            response.framing = "length"
             isComplete = rest.readableBytes >= length
-            answer.body = rest.readSlice(length: min(length, rest.readableBytes)) ?? ByteBuffer()
+            response.body = rest.readSlice(length: min(length, rest.readableBytes)) ?? ByteBuffer()
         } else {
-            answer.framing = "close"
+            response.framing = "close"
             isComplete = isClosed
-            if isClosed { answer.body = rest.readSlice(length: rest.readableBytes) ?? ByteBuffer() }
+            if isClosed { response.body = rest.readSlice(length: rest.readableBytes) ?? ByteBuffer() }
         }
         guard isComplete else {
-            if isClosed { throw AnswerCut(answer: answer) }
+            if isClosed { throw ResponseTruncated(response: response) }
             return nil
         }
         buffer = rest
-        return answer
+        return response
     }
 
-    private static func readHead(_ buffer: inout ByteBuffer) -> Answer? {
+    private static func readHead(_ buffer: inout ByteBuffer) -> TestResponse? {
         let start = buffer.getString(at: buffer.readerIndex, length: min(buffer.readableBytes, 32_768)) ?? ""
         guard let end = start.firstRange(of: "\r\n\r\n") else { return nil }
         let head = String(start[..<end.lowerBound])
@@ -89,7 +89,7 @@ extension Answer {
             let value = line[colon...].dropFirst().drop { $0 == " " }
             return (name: String(line[..<colon]), value: String(value))
         }
-        return Answer(version: String(parts[0]), status: status, reason: String(parts[2]), fields: Array(fields))
+        return TestResponse(version: String(parts[0]), status: status, reason: String(parts[2]), fields: Array(fields))
     }
 
     /// - Returns: Whether the last chunk was there.

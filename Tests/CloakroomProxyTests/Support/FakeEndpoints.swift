@@ -1,12 +1,12 @@
 import CloakroomCore
 
 /// Own endpoints that answer what a test chooses.
-struct FakeEndpoints: OwnEndpoints {
-    var response: @Sendable (OwnRequest) async -> OwnResponse = { _ in
-        OwnResponse(status: 200, content: .json(Array("{}".utf8)))
+struct FakeEndpoints: AccountEndpointHandler {
+    var response: @Sendable (AccountRequest) async -> AccountResponse = { _ in
+        AccountResponse(status: 200, content: .json(Array("{}".utf8)))
     }
 
-    func answer(_ request: OwnRequest) async -> OwnResponse {
+    func respond(_ request: AccountRequest) async -> AccountResponse {
         await response(request)
     }
 }

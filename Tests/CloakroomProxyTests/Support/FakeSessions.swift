@@ -5,7 +5,7 @@ import Synchronization
 final class FakeSessions: SessionStore {
     /// What ``load(_:now:)`` does.
     enum Load: Sendable {
-        case answer(SessionLookup)
+        case response(SessionLookup)
         case fail
     }
 
@@ -58,7 +58,7 @@ final class FakeSessions: SessionStore {
     ///   - endsAt: The end of the session itself, at the latest.
     static func make(
         _ authorization: String = "Bearer \(Canary.accessToken)", refreshToken: String? = nil,
-        accessExpiresAt: Timestamp? = nil, obtainedAt: Timestamp = Timestamp(seconds: 0),
+        accessTokenExpiresAt: Timestamp? = nil, obtainedAt: Timestamp = Timestamp(seconds: 0),
         source: SessionSource = SessionSource(upstream: "api"),
         endsAt: Timestamp = Timestamp(milliseconds: .max)
     ) -> (SessionTicket, Session) {
@@ -66,9 +66,9 @@ final class FakeSessions: SessionStore {
         let session = Session(
             key: SessionKey(generator.next(), generator.next(), generator.next(), generator.next()),
             user: UserProfile(json: [], account: AccountName(email: "jo@example.com")),
-            tokens: SessionTokens(
+            tokens: TokenSet(
                 authorization: Secret(authorization), refreshToken: refreshToken.map { Secret($0) },
-                accessExpiresAt: accessExpiresAt, obtainedAt: obtainedAt),
+                accessTokenExpiresAt: accessTokenExpiresAt, obtainedAt: obtainedAt),
             source: source, createdAt: Timestamp(seconds: 0), expiresAt: endsAt,
             lastUsedAt: Timestamp(seconds: 0))
         return (SessionTicket(using: &generator), session)
@@ -79,10 +79,10 @@ final class FakeSessions: SessionStore {
         "Cookie: __Host-cloakroom=\(make().0.cookieValue)"
     }
 
-    func find(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
+    func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
         state.withLock { state in
-            if let session = state.sessions[ticket] { return .live(session) }
-            return state.load == nil ? .none(.noSession) : .unknown
+            if let session = state.sessions[ticket] { return .active(session) }
+            return state.load == nil ? .missing(.noSession) : .notCached
         }
     }
 
@@ -92,9 +92,9 @@ final class FakeSessions: SessionStore {
             return state.load
         }
         switch load {
-        case .answer(let lookup): return lookup
+        case .response(let lookup): return lookup
         case .fail: throw SessionStoreError(.unavailable)
-        case nil: return .none(.noSession)
+        case nil: return .missing(.noSession)
         }
     }
 
@@ -115,25 +115,25 @@ extension FakeSessions {
     }
 
     func lease(_ key: SessionKey, for duration: Duration, now: Timestamp) async throws(SessionStoreError)
-        -> LeaseAttempt
+        -> LeaseResult
     {
-        .gone
+        .notFound
     }
 
     func save(
-        _ renewal: SessionRenewal, ticket: SessionTicket, over session: Session, under lease: RenewalLease,
+        _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
         now: Timestamp
-    ) async throws(SessionStoreError) -> SaveAttempt {
-        .gone
+    ) async throws(SessionStoreError) -> SaveResult {
+        .notFound
     }
 
-    func reject(_ session: Session, under lease: RenewalLease, now: Timestamp) async throws(SessionStoreError)
-        -> RejectAttempt
+    func reject(_ session: Session, under lease: RefreshLease, now: Timestamp) async throws(SessionStoreError)
+        -> RejectResult
     {
-        .gone
+        .notFound
     }
 
-    func release(_ lease: RenewalLease, of key: SessionKey) async {}
+    func release(_ lease: RefreshLease, of key: SessionKey) async {}
 
     func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
         try await load(ticket, now: now)

@@ -73,25 +73,25 @@ final class RawClient: Sendable {
     }
 
     /// The next answer, interim ones included.
-    /// - Throws: ``AnswerCut`` if the connection ends before it does.
-    func answer(isToHead: Bool = false) async throws -> Answer {
-        let box = Mutex<Answer?>(nil)
+    /// - Throws: ``ResponseTruncated`` if the connection ends before it does.
+    func response(isToHead: Bool = false) async throws -> TestResponse {
+        let box = Mutex<TestResponse?>(nil)
         try await eventually("an answer") {
-            let answer = try self.state.state.withLock { state in
-                try Answer.read(&state.unread, isToHead: isToHead, isClosed: state.isClosed)
+            let response = try self.state.state.withLock { state in
+                try TestResponse.read(&state.unread, isToHead: isToHead, isClosed: state.isClosed)
             }
-            guard let answer else { return false }
-            box.withLock { $0 = answer }
+            guard let response else { return false }
+            box.withLock { $0 = response }
             return true
         }
-        guard let answer = box.withLock({ $0 }) else { throw AnswerCut() }
-        return answer
+        guard let response = box.withLock({ $0 }) else { throw ResponseTruncated() }
+        return response
     }
 
     /// Sends a request and reads its answer.
-    func exchange(_ request: String, isToHead: Bool = false) async throws -> Answer {
+    func exchange(_ request: String, isToHead: Bool = false) async throws -> TestResponse {
         send(request)
-        return try await answer(isToHead: isToHead)
+        return try await response(isToHead: isToHead)
     }
 
     /// Waits until the other side has closed the connection.

@@ -17,9 +17,9 @@ struct RunningGateway: Sendable {
     let upstream: ScriptedUpstream
     let telemetry: GatewayTelemetry
     /// What it started with.
-    let plan: GatewayPlan
+    let configuration: GatewayConfiguration
     let server: GatewayServer
-    fileprivate let makeTables: @Sendable (GatewayPlan) throws -> GatewayTables
+    fileprivate let makeConfig: @Sendable (GatewayConfiguration) throws -> ConfigSnapshot
     fileprivate let group: ServiceGroup
     fileprivate let running: Task<Void, any Error>
 
@@ -31,11 +31,11 @@ struct RunningGateway: Sendable {
     /// Has it go by another plan from now on.
     /// - Parameter onRetired: Is called once the last exchange with the old one has ended.
     func replace(
-        onRetired: @escaping @Sendable () -> Void = {}, _ adjust: (inout GatewayPlan) throws -> Void
+        onRetired: @escaping @Sendable () -> Void = {}, _ adjust: (inout GatewayConfiguration) throws -> Void
     ) async throws {
-        var plan = plan
-        try adjust(&plan)
-        try await server.replace(try makeTables(plan), onRetired: onRetired)
+        var configuration = configuration
+        try adjust(&configuration)
+        try await server.apply(try makeConfig(configuration), onRetired: onRetired)
     }
 
     /// Tells it to stop, as a signal would.
@@ -62,20 +62,20 @@ struct RunningGateway: Sendable {
 /// What a gateway under test is made of. Everything has a default that gets out of the way.
 struct GatewaySetup: Sendable {
     var sessions = FakeSessions()
-    var renewer: any SessionRenewing = FakeRenewer()
-    var endpoints: any OwnEndpoints = FakeEndpoints()
+    var refresher: any TokenRefreshing = FakeRefresher()
+    var endpoints: any AccountEndpointHandler = FakeEndpoints()
     var settings: TelemetrySettings
     var tracer: (any Tracer)?
     var resolver = HostResolver.system
     /// Whether it shares addresses with a gateway that listens on them already.
-    var takesOver = false
+    var takesOverListeners = false
     var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
     /// The n-th upstream connection follows the n-th script.
     var scripts: [[ScriptedUpstream.Step]]
     /// Where the upstream is, if it is not the scripted one.
     var upstreamPort: Int?
     /// Changes the plan before it is used.
-    var adjust: @Sendable (inout GatewayPlan) -> Void = { _ in }
+    var adjust: @Sendable (inout GatewayConfiguration) -> Void = { _ in }
 
     init(_ scripts: [ScriptedUpstream.Step]...) {
         self.scripts = scripts
@@ -92,24 +92,27 @@ struct GatewaySetup: Sendable {
     }
 
     /// Changes the plan.
-    func plan(_ adjust: @escaping @Sendable (inout GatewayPlan) -> Void) -> GatewaySetup {
+    func configuration(_ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void) -> GatewaySetup {
         with(\.adjust, adjust)
     }
 
     /// Runs the gateway for as long as `body` takes.
     func run<R: Sendable>(_ body: (RunningGateway) async throws -> R) async throws -> R {
         try await ScriptedUpstream.run(scripts) { upstreamPort, upstream in
-            var plan = try Self.plan(upstreamPort: self.upstreamPort ?? upstreamPort)
-            adjust(&plan)
+            var configuration = try Self.configuration(upstreamPort: self.upstreamPort ?? upstreamPort)
+            adjust(&configuration)
             let telemetry = GatewayTelemetry(settings: settings)
             defer { telemetry.shutdown() }
-            let makeTables = { @Sendable (plan: GatewayPlan) throws in
-                try GatewayTables(
-                    plan: plan, sessions: sessions, renewer: renewer, ownEndpoints: endpoints, telemetry: telemetry,
+            let makeConfig = { @Sendable (configuration: GatewayConfiguration) throws in
+                try ConfigSnapshot(
+                    configuration: configuration, sessions: sessions, refresher: refresher, accountEndpoints: endpoints,
+                    telemetry: telemetry,
                     tracer: tracer, logger: logger, resolver: resolver)
             }
             let box = PortBox()
-            let server = GatewayServer(tables: try makeTables(plan), takesOver: takesOver, logger: logger) {
+            let server = GatewayServer(
+                config: try makeConfig(configuration), takesOverListeners: takesOverListeners, logger: logger
+            ) {
                 listeners in
                 box.ports.withLock { $0 = listeners.map(\.address.port) }
             }
@@ -123,8 +126,9 @@ struct GatewaySetup: Sendable {
                 try await eventually("a listener") { box.ports.withLock { $0 != nil } }
                 let ports = box.ports.withLock { $0 ?? [] }
                 let gateway = RunningGateway(
-                    port: ports.first ?? 0, ports: ports, upstream: upstream, telemetry: telemetry, plan: plan,
-                    server: server, makeTables: makeTables, group: group, running: running)
+                    port: ports.first ?? 0, ports: ports, upstream: upstream, telemetry: telemetry,
+                    configuration: configuration,
+                    server: server, makeConfig: makeConfig, group: group, running: running)
                 if gateway.port == 0 { try await gateway.stopped() }
                 result = .success(try await body(gateway))
             } catch {
@@ -141,12 +145,13 @@ struct GatewaySetup: Sendable {
     }
 
     /// A public route, one that brings the API token, one that needs a session; nothing else.
-    private static func plan(upstreamPort: Int) throws -> GatewayPlan {
-        GatewayPlan(
-            listeners: [ListenerPlan(address: HostAndPort(host: "127.0.0.1", port: 0))],
+    private static func configuration(upstreamPort: Int) throws -> GatewayConfiguration {
+        GatewayConfiguration(
+            listeners: [ListenerConfiguration(address: HostAndPort(host: "127.0.0.1", port: 0))],
             upstreams: [
-                UpstreamPlan(
-                    name: "api", targets: [UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: upstreamPort))],
+                UpstreamConfiguration(
+                    name: "api",
+                    targets: [UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: upstreamPort))],
                     apiToken: APIToken(header: "X-API-TOKEN", value: Secret(Canary.apiToken)))
             ],
             routes: [

@@ -2,7 +2,7 @@ import CloakroomCore
 import NIOCore
 import NIOSSL
 
-extension UpstreamTargetPlan {
+extension UpstreamTargetConfiguration {
     static func http(_ host: String, _ port: Int) -> Self { Self(HostAndPort(host: host, port: port)) }
     static func https(_ host: String, _ port: Int) -> Self { Self(HostAndPort(host: host, port: port), scheme: .https) }
 }
@@ -26,17 +26,17 @@ extension RunningGateway {
 
 extension GatewaySetup {
     /// Gives the upstream other targets. What else is changed in the plan has to be said before.
-    func targets(_ targets: UpstreamTargetPlan..., tls: UpstreamTLSPlan? = nil) -> GatewaySetup {
+    func targets(_ targets: UpstreamTargetConfiguration..., tls: UpstreamTLSConfiguration? = nil) -> GatewaySetup {
         let adjust = self.adjust
-        return plan { plan in
-            plan.upstreams[0].targets = targets
-            plan.upstreams[0].tls = tls
-            adjust(&plan)
+        return configuration { configuration in
+            configuration.upstreams[0].targets = targets
+            configuration.upstreams[0].tls = tls
+            adjust(&configuration)
         }
     }
 }
 
-extension CertificateFolder.Pair {
+extension CertificateFixture.Pair {
     /// A server that shows this certificate.
     /// - Parameter authority: PEM file of who signs its clients' certificates; `nil` wants none.
     func serverContext(clientsSignedBy authority: String? = nil) throws -> NIOSSLContext {

@@ -2,8 +2,8 @@ import Testing
 
 @testable import CloakroomProxy
 
-@Suite struct CertificateTableTests {
-    private let table = CertificateTable([
+@Suite struct CertificateSelectorTests {
+    private let table = CertificateSelector([
         ["default.test"], ["a.test", "*.a.test"], ["www.a.test"], ["*.a.test", "b.test", "a.test"],
     ])
 

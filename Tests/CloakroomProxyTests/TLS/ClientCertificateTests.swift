@@ -8,21 +8,21 @@ import X509
 @testable import CloakroomProxy
 
 @Suite(.timeLimit(.minutes(1))) struct ClientCertificateTests {
-    private let folder: CertificateFolder
-    private let plan: TLSPlan
+    private let directory: CertificateFixture
+    private let configuration: ListenerTLSConfiguration
 
     init() throws {
-        folder = try CertificateFolder()
-        let pair = try folder.server("server", names: ["localhost"])
-        plan = TLSPlan(
+        directory = try CertificateFixture()
+        let pair = try directory.server("server", names: ["localhost"])
+        configuration = ListenerTLSConfiguration(
             certificateFile: pair.certificateFile, keyFile: pair.keyFile,
-            clientCertificates: ClientCertificatePlan(caFile: folder.authorityFile))
+            clientCertificates: ClientCertificateConfiguration(caFile: directory.authorityFile))
     }
 
     private static let versions: [NIOSSL.TLSVersion] = [.tlsv12, .tlsv13]
 
     private func connect(
-        _ server: TLSEcho, as pair: CertificateFolder.Pair?, version: NIOSSL.TLSVersion
+        _ server: TLSEcho, as pair: CertificateFixture.Pair?, version: NIOSSL.TLSVersion
     ) async throws -> TLSClient {
         try await TLSClient.connect(port: server.port) { configuration in
             configuration.maximumTLSVersion = version
@@ -33,12 +33,12 @@ import X509
         }
     }
 
-    @Test(arguments: ClientCertificatePlan.Mode.allCases)
-    func aClientOfTheAuthorityIsServedAndItsSubjectIsKnown(mode: ClientCertificatePlan.Mode) async throws {
-        var plan = plan
-        plan.clientCertificates?.mode = mode
-        let jo = try folder.client("jo")
-        try await TLSEcho.running(plan) { server in
+    @Test(arguments: ClientCertificateConfiguration.Mode.allCases)
+    func aClientOfTheAuthorityIsServedAndItsSubjectIsKnown(mode: ClientCertificateConfiguration.Mode) async throws {
+        var configuration = configuration
+        configuration.clientCertificates?.mode = mode
+        let jo = try directory.client("jo")
+        try await TLSEcho.running(configuration) { server in
             for version in Self.versions {
                 let client = try await connect(server, as: jo, version: version)
                 #expect(client.text.hasSuffix(TLSEcho.subject("CN=jo,O=Example")))
@@ -48,7 +48,7 @@ import X509
     }
 
     @Test func withoutACertificateThereIsNoConnectionWhereItIsRequired() async throws {
-        try await TLSEcho.running(plan) { server in
+        try await TLSEcho.running(configuration) { server in
             for version in Self.versions {
                 let client = try await connect(server, as: nil, version: version)
                 #expect(client.isClosed && !client.isServed)
@@ -60,9 +60,9 @@ import X509
     }
 
     @Test func withoutACertificateAClientIsServedWhereItIsOptional() async throws {
-        var plan = plan
-        plan.clientCertificates?.mode = .optional
-        try await TLSEcho.running(plan) { server in
+        var configuration = configuration
+        configuration.clientCertificates?.mode = .optional
+        try await TLSEcho.running(configuration) { server in
             for version in Self.versions {
                 let client = try await connect(server, as: nil, version: version)
                 #expect(client.text.hasSuffix(TLSEcho.subject("none")))
@@ -71,18 +71,18 @@ import X509
         }
     }
 
-    @Test(arguments: ClientCertificatePlan.Mode.allCases)
-    func aBadCertificateIsRefusedInEitherMode(mode: ClientCertificatePlan.Mode) async throws {
-        var plan = plan
-        plan.clientCertificates?.mode = mode
-        let other = try CertificateFolder(authority: "Other Authority")
+    @Test(arguments: ClientCertificateConfiguration.Mode.allCases)
+    func aBadCertificateIsRejectedInEitherMode(mode: ClientCertificateConfiguration.Mode) async throws {
+        var configuration = configuration
+        configuration.clientCertificates?.mode = mode
+        let other = try CertificateFixture(authority: "Other Authority")
         let stranger = try other.client("jo")
         // An authority of the same name, but with another key.
-        let double = try CertificateFolder()
+        let double = try CertificateFixture()
         let impostor = try double.client("jo")
-        let late = try folder.client("late", isExpired: true)
-        let server = try folder.client("a-server", usage: .serverAuth)
-        try await TLSEcho.running(plan) { echo in
+        let late = try directory.client("late", isExpired: true)
+        let server = try directory.client("a-server", usage: .serverAuth)
+        try await TLSEcho.running(configuration) { echo in
             for version in Self.versions {
                 for pair in [stranger, impostor, late, server] {
                     let client = try await connect(echo, as: pair, version: version)
@@ -93,12 +93,12 @@ import X509
     }
 
     @Test func aNewAuthorityIsInEffectAfterAReload() async throws {
-        let jo = try folder.client("jo")
-        let otherFolder = try CertificateFolder(authority: "Other Authority")
-        let other = try otherFolder.client("other")
-        try await TLSEcho.running(plan) { server in
-            try folder.write(
-                try String(contentsOfFile: otherFolder.authorityFile, encoding: .utf8), to: "ca.crt")
+        let jo = try directory.client("jo")
+        let otherDirectory = try CertificateFixture(authority: "Other Authority")
+        let other = try otherDirectory.client("other")
+        try await TLSEcho.running(configuration) { server in
+            try directory.write(
+                try String(contentsOfFile: otherDirectory.authorityFile, encoding: .utf8), to: "ca.crt")
             #expect(server.tls.isOutdated)
             try server.tls.reload()
             #expect(try await connect(server, as: jo, version: .tlsv13).isServed == false)
@@ -109,14 +109,14 @@ import X509
     }
 
     @Test func aMissingAuthorityFileIsNamed() throws {
-        var plan = plan
-        plan.clientCertificates?.caFile = folder.path + "/nowhere.crt"
-        let error = #expect(throws: ListenerError.self) { try TLSListener(plan, allowsHTTP2: false) }
+        var configuration = configuration
+        configuration.clientCertificates?.caFile = directory.path + "/nowhere.crt"
+        let error = #expect(throws: ListenerError.self) { try TLSListener(configuration, allowsHTTP2: false) }
         #expect(error?.description.contains("nowhere.crt: no certificate authority") == true)
     }
 
     @Test func aCertificateThatHasRunOutSinceIsTold() throws {
-        let pair = try folder.client("jo")
+        let pair = try directory.client("jo")
         let certificate = try #require(try NIOSSLCertificate.fromPEMFile(pair.certificateFile).first)
         let end = Int64(certificate.notValidAfter)
         #expect(!ClientCertificate.isExpired(certificate, at: end))

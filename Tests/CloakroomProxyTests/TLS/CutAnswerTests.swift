@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @Suite("Answers that are cut short over TLS (RFC 9112 §9.8)", .serialized, .timeLimit(.minutes(2)))
-struct CutAnswerTests {
+struct CutResponseTests {
     /// Reads an answer with a TLS library that is not ours, and says how the connection ended.
     private static let script = """
         import socket, ssl, sys
@@ -25,18 +25,19 @@ struct CutAnswerTests {
         print(end, received.decode().split("\\r\\n\\r\\n", 1)[-1].encode())
         """
 
-    private static let begun = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"
+    private static let started = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"
 
     private static func outcome(
         _ request: String, version: String, upstream script: [ScriptedUpstream.Step],
-        plan adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
+        configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
         during: @escaping @Sendable (RunningGateway) async throws -> Void = { _ in }
     ) async throws -> String {
-        let folder = try CertificateFolder()
-        let pair = try folder.server("server", names: ["localhost"])
-        return try await GatewaySetup(script).plan { plan in
-            plan.listeners[0].tls = TLSPlan(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
-            adjust(&plan)
+        let directory = try CertificateFixture()
+        let pair = try directory.server("server", names: ["localhost"])
+        return try await GatewaySetup(script).configuration { configuration in
+            configuration.listeners[0].tls = ListenerTLSConfiguration(
+                certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+            adjust(&configuration)
         }.run { gateway in
             let python = try ExternalProgram("python3", package: "python3")
             async let outcome = Task.detached {
@@ -44,7 +45,7 @@ struct CutAnswerTests {
             }.value
             try await during(gateway)
             let result = try await outcome
-            #expect(result.status == 0, "\(result.complaints)")
+            #expect(result.status == 0, "\(result.problems)")
             return String(decoding: result.output, as: UTF8.self)
         }
     }
@@ -55,16 +56,17 @@ struct CutAnswerTests {
     @Test("Rule 48: to HTTP/1.0 a cut answer ends without close_notify, a whole one with it", arguments: versions)
     func untilClose(version: String) async throws {
         let whole = try await Self.outcome(
-            Self.request10, version: version, upstream: [.request, .send(Self.begun + "0\r\n\r\n")])
+            Self.request10, version: version, upstream: [.request, .send(Self.started + "0\r\n\r\n")])
         #expect(whole == "whole b'half'\n")
         let cut = try await Self.outcome(
-            Self.request10, version: version, upstream: [.request, .send(Self.begun), .close])
+            Self.request10, version: version, upstream: [.request, .send(Self.started), .close])
         #expect(cut.hasPrefix("cut "), "\(cut)")
     }
 
     @Test("Rule 48: a cut answer in chunks or of a length ends without close_notify too", arguments: versions)
     func framed(version: String) async throws {
-        let cut = try await Self.outcome(Ask.get(), version: version, upstream: [.request, .send(Self.begun), .close])
+        let cut = try await Self.outcome(
+            Ask.get(), version: version, upstream: [.request, .send(Self.started), .close])
         #expect(cut == "cut b'4\\r\\nhalf\\r\\n'\n")
         let short = try await Self.outcome(
             Ask.get(), version: version,
@@ -75,8 +77,8 @@ struct CutAnswerTests {
     @Test("Rule 48: an answer that the drain limit cuts ends without close_notify", arguments: versions)
     func drained(version: String) async throws {
         let cut = try await Self.outcome(
-            Self.request10, version: version, upstream: [.request, .send(Self.begun)],
-            plan: { $0.timeouts.drain = .milliseconds(200) },
+            Self.request10, version: version, upstream: [.request, .send(Self.started)],
+            configuration: { $0.timeouts.drain = .milliseconds(200) },
             during: { gateway in
                 _ = try await gateway.upstream.request()
                 try await eventually("the first half") {

@@ -6,26 +6,26 @@ import Testing
 
 /// What is agreed on in a handshake: version, cipher suite, protocol.
 @Suite(.timeLimit(.minutes(1))) struct ProtocolTests {
-    private let folder: CertificateFolder
-    private let plan: TLSPlan
+    private let directory: CertificateFixture
+    private let configuration: ListenerTLSConfiguration
 
     init() throws {
-        folder = try CertificateFolder()
-        let pair = try folder.server("server", names: ["localhost"])
-        plan = TLSPlan(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+        directory = try CertificateFixture()
+        let pair = try directory.server("server", names: ["localhost"])
+        configuration = ListenerTLSConfiguration(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
     }
 
-    @Test func versionsBelowTheLeastAreRefused() async throws {
-        try await TLSEcho.running(plan) { server in
+    @Test func versionsBelowTheLeastAreRejected() async throws {
+        try await TLSEcho.running(configuration) { server in
             // With the lowest demands, or it would not be the server that refuses.
             let old = try await OpenSSL.client(port: server.port, ["-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"])
             #expect(old.contains("alert protocol version"), "\(old)")
             let current = try await OpenSSL.client(port: server.port, ["-tls1_2"])
             #expect(current.contains("protocol=none"), "\(current)")
         }
-        var plan = plan
-        plan.minimumVersion = .tls13
-        try await TLSEcho.running(plan) { server in
+        var configuration = configuration
+        configuration.minimumVersion = .tls13
+        try await TLSEcho.running(configuration) { server in
             let old = try await OpenSSL.client(port: server.port, ["-tls1_2"])
             #expect(old.contains("alert protocol version"), "\(old)")
             let current = try await OpenSSL.client(port: server.port, ["-tls1_3"])
@@ -39,7 +39,7 @@ import Testing
         ("ECDHE-ECDSA-AES256-SHA384", false), ("AES128-GCM-SHA256", false), ("AES256-SHA", false),
     ])
     func onlySuitesWithForwardSecrecyAndAuthenticatedEncryptionAreSpoken(suite: String, isSpoken: Bool) async throws {
-        try await TLSEcho.running(plan) { server in
+        try await TLSEcho.running(configuration) { server in
             let output = try await OpenSSL.client(
                 port: server.port, ["-tls1_2", "-cipher", suite + ":@SECLEVEL=0"])
             #expect(output.contains("Cipher is \(suite)") == isSpoken, "\(output)")
@@ -48,14 +48,14 @@ import Testing
     }
 
     @Test func theConfiguredSuitesAreTheOnlyOnesOfVersion12() async throws {
-        var plan = plan
-        plan.cipherSuites = [.ecdheECDSAWithAES256GCM, .ecdheRSAWithAES256GCM]
-        try await TLSEcho.running(plan) { server in
+        var configuration = configuration
+        configuration.cipherSuites = [.ecdheECDSAWithAES256GCM, .ecdheRSAWithAES256GCM]
+        try await TLSEcho.running(configuration) { server in
             let chosen = try await OpenSSL.client(port: server.port, ["-tls1_2"])
             #expect(chosen.contains("Cipher is ECDHE-ECDSA-AES256-GCM-SHA384"), "\(chosen)")
-            let refused = try await OpenSSL.client(
+            let rejected = try await OpenSSL.client(
                 port: server.port, ["-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256"])
-            #expect(refused.contains("alert handshake failure"), "\(refused)")
+            #expect(rejected.contains("alert handshake failure"), "\(rejected)")
             // Those of 1.3 are what they are.
             let newer = try await OpenSSL.client(
                 port: server.port, ["-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256"])
@@ -72,7 +72,7 @@ import Testing
             (false, ["h2"], "none"), (true, ["imap"], "none"),
         ])
     func applicationProtocol(allowsHTTP2: Bool, offered: [String], agreed: String) async throws {
-        try await TLSEcho.running(plan, allowsHTTP2: allowsHTTP2) { server in
+        try await TLSEcho.running(configuration, allowsHTTP2: allowsHTTP2) { server in
             let client = try await TLSClient.connect(port: server.port) { $0.applicationProtocols = offered }
             #expect(client.text.hasPrefix("protocol=\(agreed)\n"))
             try await client.close()
@@ -81,7 +81,7 @@ import Testing
 
     @Test("RFC 5746: a client that wants to renegotiate is cut off")
     func renegotiation() async throws {
-        try await TLSEcho.running(plan) { server in
+        try await TLSEcho.running(configuration) { server in
             // A line with an R is a command of this client's.
             let output = try await OpenSSL.client(
                 port: server.port, ["-tls1_2", "-legacy_renegotiation"], input: "R\n")

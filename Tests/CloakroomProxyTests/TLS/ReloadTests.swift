@@ -8,13 +8,13 @@ import Testing
 @testable import CloakroomProxy
 
 @Suite(.timeLimit(.minutes(1))) struct ReloadTests {
-    private let folder: CertificateFolder
-    private let plan: TLSPlan
+    private let directory: CertificateFixture
+    private let configuration: ListenerTLSConfiguration
 
     init() throws {
-        folder = try CertificateFolder()
-        let pair = try folder.server("server", names: ["old.test"])
-        plan = TLSPlan(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+        directory = try CertificateFixture()
+        let pair = try directory.server("server", names: ["old.test"])
+        configuration = ListenerTLSConfiguration(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
     }
 
     private func shown(_ server: TLSEcho) async throws -> String? {
@@ -24,10 +24,10 @@ import Testing
     }
 
     @Test func newConnectionsGetTheNewCertificateAndOldOnesGoOn() async throws {
-        try await TLSEcho.running(plan) { server in
+        try await TLSEcho.running(configuration) { server in
             let old = try await TLSClient.connect(port: server.port)
             #expect(old.serverName == "old.test")
-            try folder.server("server", names: ["new.test"])
+            try directory.server("server", names: ["new.test"])
             #expect(try await shown(server) == "old.test")
             try server.tls.reload()
             #expect(try await shown(server) == "new.test")
@@ -37,115 +37,119 @@ import Testing
     }
 
     @Test func whatCannotBeUsedLeavesTheOldCertificateInPlace() async throws {
-        try await TLSEcho.running(plan) { server in
-            let key = try String(contentsOfFile: plan.certificate.keyFile, encoding: .utf8)
-            let other = try folder.server("other", names: ["other.test"])
+        try await TLSEcho.running(configuration) { server in
+            let key = try String(contentsOfFile: configuration.certificate.keyFile, encoding: .utf8)
+            let other = try directory.server("other", names: ["other.test"])
             let otherKey = try String(contentsOfFile: other.keyFile, encoding: .utf8)
             for (name, text, reason) in [
                 ("server.key", otherKey, "server.crt and "), ("server.key", "nonsense", "server.key: no private key"),
                 ("server.crt", "nonsense", "server.crt: no certificate"),
                 ("server.crt", "", "server.crt: no certificate"),
             ] {
-                try folder.write(text, to: name)
+                try directory.write(text, to: name)
                 let error = #expect(throws: ListenerError.self) { try server.tls.reload() }
                 #expect(error?.description.contains(reason) == true, "\(error?.description ?? "")")
                 #expect(try await shown(server) == "old.test")
-                if name == "server.key" { try folder.write(key, to: name) }
+                if name == "server.key" { try directory.write(key, to: name) }
             }
-            try FileManager.default.removeItem(atPath: plan.certificate.certificateFile)
+            try FileManager.default.removeItem(atPath: configuration.certificate.certificateFile)
             #expect(throws: ListenerError.self) { try server.tls.reload() }
             #expect(try await shown(server) == "old.test")
         }
     }
 
-    @Test func aPlanThatComesWhileFilesAreReadIsNotUndone() throws {
-        let listener = try TLSListener(plan, allowsHTTP2: false)
-        try folder.server("server", names: ["renewed.test"])
-        let other = try folder.server("other", names: ["other.test"])
-        let change = try listener.prepare(TLSPlan(certificateFile: other.certificateFile, keyFile: other.keyFile))
+    @Test func aConfigurationThatComesWhileFilesAreReadIsNotUndone() throws {
+        let listener = try TLSListener(configuration, allowsHTTP2: false)
+        try directory.server("server", names: ["renewed.test"])
+        let other = try directory.server("other", names: ["other.test"])
+        let change = try listener.prepare(
+            ListenerTLSConfiguration(certificateFile: other.certificateFile, keyFile: other.keyFile))
         try listener.reload(afterReading: { _ = change.commit() })
         #expect(listener.certificates.map(\.names) == [["other.test"]])
         #expect(!listener.isOutdated)
     }
 
     @Test func whatClientsHaveToShowIsToldApart() throws {
-        let listener = try TLSListener(plan, allowsHTTP2: false)
-        let authority = try folder.server("authority", names: ["authority.test"]).certificateFile
-        var demanding = plan
-        demanding.clientCertificates = ClientCertificatePlan(caFile: authority)
-        #expect(!(try listener.prepare(plan)).commit())
+        let listener = try TLSListener(configuration, allowsHTTP2: false)
+        let authority = try directory.server("authority", names: ["authority.test"]).certificateFile
+        var demanding = configuration
+        demanding.clientCertificates = ClientCertificateConfiguration(caFile: authority)
+        #expect(!(try listener.prepare(configuration)).commit())
         let demand = try listener.prepare(demanding)
-        #expect(!demand.asksForLess)
+        #expect(!demand.relaxesClientAuth)
         #expect(demand.commit())
-        var watch = CertificateWatch(listener)
-        try folder.server("authority", names: ["another.test"])
-        #expect(watch.look() == .reloaded(asksForOther: true))
-        let ease = try listener.prepare(plan)
-        #expect(ease.asksForLess)
+        var watch = CertificateMonitor(listener)
+        try directory.server("authority", names: ["another.test"])
+        #expect(watch.poll() == .reloaded(asksForOther: true))
+        let ease = try listener.prepare(configuration)
+        #expect(ease.relaxesClientAuth)
         #expect(ease.commit())
     }
 
     @Test func oneBadPairKeepsAllTheOthersAsTheyWere() async throws {
-        let more = try folder.server("more", names: ["more.test"])
-        var plan = plan
-        plan.moreCertificates = [CertificatePlan(certificateFile: more.certificateFile, keyFile: more.keyFile)]
-        try await TLSEcho.running(plan) { server in
-            try folder.server("server", names: ["new.test"])
-            try folder.write("nonsense", to: "more.crt")
+        let more = try directory.server("more", names: ["more.test"])
+        var configuration = configuration
+        configuration.additionalCertificates = [
+            CertificateConfiguration(certificateFile: more.certificateFile, keyFile: more.keyFile)
+        ]
+        try await TLSEcho.running(configuration) { server in
+            try directory.server("server", names: ["new.test"])
+            try directory.write("nonsense", to: "more.crt")
             #expect(throws: ListenerError.self) { try server.tls.reload() }
             #expect(try await shown(server) == "old.test")
         }
     }
 
     @Test func aLookFindsWhatChangedAndTriesAgainUntilItCanBeUsed() throws {
-        let listener = try TLSListener(plan, allowsHTTP2: false)
-        var watch = CertificateWatch(listener)
-        #expect(watch.look() == .unchanged)
-        try folder.server("server", names: ["new.test"])
-        #expect(watch.look() == .reloaded(asksForOther: false))
-        #expect(watch.look() == .unchanged)
+        let listener = try TLSListener(configuration, allowsHTTP2: false)
+        var watch = CertificateMonitor(listener)
+        #expect(watch.poll() == .unchanged)
+        try directory.server("server", names: ["new.test"])
+        #expect(watch.poll() == .reloaded(asksForOther: false))
+        #expect(watch.poll() == .unchanged)
 
         // A certificate whose key is not there yet.
-        let next = try folder.server("next", names: ["next.test"])
-        try folder.write(try String(contentsOfFile: next.certificateFile, encoding: .utf8), to: "server.crt")
-        guard case .failed(let reason) = watch.look() else {
+        let next = try directory.server("next", names: ["next.test"])
+        try directory.write(try String(contentsOfFile: next.certificateFile, encoding: .utf8), to: "server.crt")
+        guard case .failed(let reason) = watch.poll() else {
             Issue.record("a certificate without its key was used")
             return
         }
         #expect(reason.contains("do not go together"))
-        #expect(watch.look() == .stillFailing)
+        #expect(watch.poll() == .unchangedFailure)
         #expect(listener.certificates.first?.names == ["new.test"])
-        try folder.write(try String(contentsOfFile: next.keyFile, encoding: .utf8), to: "server.key")
-        #expect(watch.look() == .reloaded(asksForOther: false))
+        try directory.write(try String(contentsOfFile: next.keyFile, encoding: .utf8), to: "server.key")
+        #expect(watch.poll() == .reloaded(asksForOther: false))
         #expect(listener.certificates.first?.names == ["next.test"])
     }
 
     @Test func aLinkThatIsSwappedAsMountedSecretsAreCountsAsAChange() throws {
         let files = FileManager.default
         for version in ["1", "2"] {
-            try files.createDirectory(atPath: folder.path + "/v" + version, withIntermediateDirectories: true)
-            try folder.server("v\(version)/tls", names: ["version-\(version).test"])
+            try files.createDirectory(atPath: directory.path + "/v" + version, withIntermediateDirectories: true)
+            try directory.server("v\(version)/tls", names: ["version-\(version).test"])
         }
         func point(to version: String) throws {
-            try files.createSymbolicLink(atPath: folder.path + "/..new", withDestinationPath: "v" + version)
-            #expect(rename(folder.path + "/..new", folder.path + "/..data") == 0)
+            try files.createSymbolicLink(atPath: directory.path + "/..new", withDestinationPath: "v" + version)
+            #expect(rename(directory.path + "/..new", directory.path + "/..data") == 0)
         }
         try point(to: "1")
         for file in ["tls.crt", "tls.key"] {
-            try files.createSymbolicLink(atPath: folder.path + "/" + file, withDestinationPath: "..data/" + file)
+            try files.createSymbolicLink(atPath: directory.path + "/" + file, withDestinationPath: "..data/" + file)
         }
         let listener = try TLSListener(
-            TLSPlan(certificateFile: folder.path + "/tls.crt", keyFile: folder.path + "/tls.key"), allowsHTTP2: false)
-        var watch = CertificateWatch(listener)
-        #expect(watch.look() == .unchanged)
+            ListenerTLSConfiguration(
+                certificateFile: directory.path + "/tls.crt", keyFile: directory.path + "/tls.key"), allowsHTTP2: false)
+        var watch = CertificateMonitor(listener)
+        #expect(watch.poll() == .unchanged)
         try point(to: "2")
-        #expect(watch.look() == .reloaded(asksForOther: false))
+        #expect(watch.poll() == .reloaded(asksForOther: false))
         #expect(listener.certificates.first?.names == ["version-2.test"])
     }
 
     @Test func theReloaderPutsChangesToUseAndSaysSoInMetrics() async throws {
         let registry = PrometheusRegistry()
-        let listener = try TLSListener(plan, allowsHTTP2: false)
+        let listener = try TLSListener(configuration, allowsHTTP2: false)
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let watching = Task {
             await CertificateReloader.watch(
@@ -154,18 +158,18 @@ import Testing
         let exposed = { @Sendable (line: String) in
             String(decoding: registry.exposition(), as: UTF8.self).contains(line + "\n")
         }
-        let expiry = { @Sendable (certificate: ServedCertificate?) in
+        let expiry = { @Sendable (certificate: ServerCertificate?) in
             "cloakroom_tls_certificate_not_after_timestamp_seconds"
-                + "{file=\"\(plan.certificate.certificateFile)\",listener=\"127.0.0.1:8443\"} "
+                + "{file=\"\(configuration.certificate.certificateFile)\",listener=\"127.0.0.1:8443\"} "
                 + "\(certificate?.notAfter ?? 0)"
         }
         let before = listener.certificates.first
         try await eventually("the expiry") { exposed(expiry(before)) }
-        try folder.write("nonsense", to: "server.crt")
+        try directory.write("nonsense", to: "server.crt")
         try await eventually("a failure") {
             exposed("cloakroom_tls_reloads_total{listener=\"127.0.0.1:8443\",outcome=\"failure\"} 1")
         }
-        try folder.server("server", names: ["new.test"])
+        try directory.server("server", names: ["new.test"])
         try await eventually("a reload") { listener.certificates.first?.names == ["new.test"] }
         try await eventually("the new expiry") { exposed(expiry(listener.certificates.first)) }
         watching.cancel()

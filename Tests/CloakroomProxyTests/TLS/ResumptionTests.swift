@@ -6,19 +6,21 @@ import Testing
 
 /// Session tickets (RFC 5077, RFC 8446 §2.2).
 @Suite(.timeLimit(.minutes(1))) struct ResumptionTests {
-    private let folder: CertificateFolder
-    private let plan: TLSPlan
+    private let directory: CertificateFixture
+    private let configuration: ListenerTLSConfiguration
 
     init() throws {
-        folder = try CertificateFolder()
-        let standard = try folder.server("default", names: ["default.test"])
-        let other = try folder.server("other", names: ["other.test"])
-        plan = TLSPlan(
+        directory = try CertificateFixture()
+        let standard = try directory.server("default", names: ["default.test"])
+        let other = try directory.server("other", names: ["other.test"])
+        configuration = ListenerTLSConfiguration(
             certificateFile: standard.certificateFile, keyFile: standard.keyFile,
-            moreCertificates: [CertificatePlan(certificateFile: other.certificateFile, keyFile: other.keyFile)])
+            additionalCertificates: [
+                CertificateConfiguration(certificateFile: other.certificateFile, keyFile: other.keyFile)
+            ])
     }
 
-    private var sessionFile: String { folder.path + "/session.pem" }
+    private var sessionFile: String { directory.path + "/session.pem" }
 
     private func handshake(_ server: TLSEcho, _ version: String, _ name: String, _ session: String) async throws
         -> String
@@ -29,7 +31,7 @@ import Testing
 
     @Test(arguments: ["-tls1_2", "-tls1_3"], ["default.test", "other.test"])
     func aClientThatComesBackResumesItsSession(version: String, name: String) async throws {
-        try await TLSEcho.running(plan) { server in
+        try await TLSEcho.running(configuration) { server in
             let first = try await handshake(server, version, name, "-sess_out")
             #expect(first.contains("New, TLSv1"), "\(first)")
             #expect(first.contains("subject=CN = \(name)"), "\(first)")
@@ -40,7 +42,7 @@ import Testing
     }
 
     @Test func reconnectingResumesEachTime() async throws {
-        try await TLSEcho.running(plan) { server in
+        try await TLSEcho.running(configuration) { server in
             let output = try await OpenSSL.client(port: server.port, ["-tls1_2", "-reconnect"])
             #expect(output.components(separatedBy: "Reused, TLSv1.2").count == 6, "\(output)")
         }
@@ -48,7 +50,7 @@ import Testing
 
     @Test(arguments: ["-tls1_2", "-tls1_3"])
     func afterAReloadAnOldTicketLeadsToAFullHandshake(version: String) async throws {
-        try await TLSEcho.running(plan) { server in
+        try await TLSEcho.running(configuration) { server in
             _ = try await handshake(server, version, "other.test", "-sess_out")
             try server.tls.reload()
             let second = try await handshake(server, version, "other.test", "-sess_in")
@@ -59,10 +61,10 @@ import Testing
 
     @Test(arguments: ["-tls1_2", "-tls1_3"])
     func aResumedSessionBringsTheClientsCertificateAlong(version: String) async throws {
-        let jo = try folder.client("jo")
-        var plan = plan
-        plan.clientCertificates = ClientCertificatePlan(caFile: folder.authorityFile)
-        try await TLSEcho.running(plan) { server in
+        let jo = try directory.client("jo")
+        var configuration = configuration
+        configuration.clientCertificates = ClientCertificateConfiguration(caFile: directory.authorityFile)
+        try await TLSEcho.running(configuration) { server in
             let identity = ["-cert", jo.certificateFile, "-key", jo.keyFile]
             _ = try await OpenSSL.client(port: server.port, [version, "-sess_out", sessionFile] + identity)
             let second = try await OpenSSL.client(port: server.port, [version, "-sess_in", sessionFile])

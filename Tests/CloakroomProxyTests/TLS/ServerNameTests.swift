@@ -6,21 +6,21 @@ import Testing
 
 /// RFC 6066 §3.
 @Suite(.timeLimit(.minutes(1))) struct ServerNameTests {
-    private let folder: CertificateFolder
-    private let plan: TLSPlan
+    private let directory: CertificateFixture
+    private let configuration: ListenerTLSConfiguration
 
     init() throws {
-        folder = try CertificateFolder()
-        let standard = try folder.server("default", names: ["default.test"])
+        directory = try CertificateFixture()
+        let standard = try directory.server("default", names: ["default.test"])
         let more = try [
-            folder.server("a", names: ["a.test", "also-a.test"]),
-            folder.server("wild", names: ["*.a.test"], commonName: "wild"),
-            folder.server("www", names: ["www.a.test"]),
+            directory.server("a", names: ["a.test", "also-a.test"]),
+            directory.server("wild", names: ["*.a.test"], commonName: "wild"),
+            directory.server("www", names: ["www.a.test"]),
         ]
-        plan = TLSPlan(
+        configuration = ListenerTLSConfiguration(
             certificateFile: standard.certificateFile, keyFile: standard.keyFile,
-            moreCertificates: more.map {
-                CertificatePlan(certificateFile: $0.certificateFile, keyFile: $0.keyFile)
+            additionalCertificates: more.map {
+                CertificateConfiguration(certificateFile: $0.certificateFile, keyFile: $0.keyFile)
             })
     }
 
@@ -31,7 +31,7 @@ import Testing
             ("x.y.a.test", "default.test"), ("nobody.test", "default.test"),
         ] as [(String?, String)])
     func theCertificateIsTheOneForTheNameThatTheClientAsksFor(name: String?, shown: String) async throws {
-        try await TLSEcho.running(plan) { server in
+        try await TLSEcho.running(configuration) { server in
             for version in [NIOSSL.TLSVersion.tlsv12, .tlsv13] {
                 let client = try await TLSClient.connect(port: server.port, serverName: name) {
                     $0.maximumTLSVersion = version
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test func aHelloThatComesInSmallPiecesFindsItsCertificateToo() async throws {
-        try await TLSEcho.running(plan) { server in
+        try await TLSEcho.running(configuration) { server in
             // Each record holds at most 512 bytes, which splits a hello with a long list of protocols.
             let protocols = (0..<80).map { "protocol-\($0)" }.joined(separator: ",")
             let output = try await OpenSSL.client(
@@ -59,13 +59,14 @@ import Testing
 
     @Test(arguments: [false, true])
     func keysMayBeOfDifferentKinds(isRSADefault: Bool) async throws {
-        let rsa = CertificatePlan(certificateFile: folder.path + "/rsa.crt", keyFile: folder.path + "/rsa.key")
+        let rsa = CertificateConfiguration(
+            certificateFile: directory.path + "/rsa.crt", keyFile: directory.path + "/rsa.key")
         try OpenSSL.makeRSACertificate(
             name: "rsa.test", certificateFile: rsa.certificateFile, keyFile: rsa.keyFile)
-        var plan = plan
-        plan.moreCertificates = [isRSADefault ? plan.certificate : rsa]
-        if isRSADefault { plan.certificate = rsa }
-        try await TLSEcho.running(plan) { server in
+        var configuration = configuration
+        configuration.additionalCertificates = [isRSADefault ? configuration.certificate : rsa]
+        if isRSADefault { configuration.certificate = rsa }
+        try await TLSEcho.running(configuration) { server in
             for name in ["rsa.test", "default.test"] {
                 for version in ["-tls1_2", "-tls1_3"] {
                     let output = try await OpenSSL.client(port: server.port, [version, "-servername", name])
@@ -76,22 +77,23 @@ import Testing
         }
     }
 
-    @Test func aCertificateThatNobodyCouldAskForIsRefused() throws {
-        let nameless = try folder.server("nameless", names: [])
-        var plan = plan
-        plan.moreCertificates.append(
-            CertificatePlan(certificateFile: nameless.certificateFile, keyFile: nameless.keyFile))
-        let error = #expect(throws: ListenerError.self) { try TLSListener(plan, allowsHTTP2: false) }
+    @Test func aCertificateThatNobodyCouldAskForIsRejected() throws {
+        let nameless = try directory.server("nameless", names: [])
+        var configuration = configuration
+        configuration.additionalCertificates.append(
+            CertificateConfiguration(certificateFile: nameless.certificateFile, keyFile: nameless.keyFile))
+        let error = #expect(throws: ListenerError.self) { try TLSListener(configuration, allowsHTTP2: false) }
         #expect(error?.description.contains("nameless.crt: it is made out to no DNS name") == true)
         // As the default it is what everybody gets.
         _ = try TLSListener(
-            TLSPlan(certificateFile: nameless.certificateFile, keyFile: nameless.keyFile), allowsHTTP2: false)
+            ListenerTLSConfiguration(certificateFile: nameless.certificateFile, keyFile: nameless.keyFile),
+            allowsHTTP2: false)
     }
 
-    @Test func aKeyOfAnotherCertificateIsRefusedByTheNamesOfTheFiles() throws {
-        var plan = plan
-        plan.moreCertificates[1].keyFile = plan.certificate.keyFile
-        let error = #expect(throws: ListenerError.self) { try TLSListener(plan, allowsHTTP2: false) }
+    @Test func aKeyOfAnotherCertificateIsRejectedByTheNamesOfTheFiles() throws {
+        var configuration = configuration
+        configuration.additionalCertificates[1].keyFile = configuration.certificate.keyFile
+        let error = #expect(throws: ListenerError.self) { try TLSListener(configuration, allowsHTTP2: false) }
         #expect(error?.description.contains("wild.crt and ") == true)
         #expect(error?.description.contains("default.key do not go together") == true)
     }

@@ -5,48 +5,49 @@ import Testing
 
 @Suite("Files for TLS, tried before they are used")
 struct TLSFilesTests {
-    private let folder: CertificateFolder
-    private let good: CertificateFolder.Pair
-    private let expired: CertificateFolder.Pair
-    private let early: CertificateFolder.Pair
+    private let directory: CertificateFixture
+    private let good: CertificateFixture.Pair
+    private let expired: CertificateFixture.Pair
+    private let early: CertificateFixture.Pair
 
     init() throws {
-        folder = try CertificateFolder()
-        good = try folder.server("good", names: ["a.test"])
-        expired = try folder.server("expired", names: ["b.test"], isExpired: true)
-        early = try folder.server("early", names: ["c.test"], isEarly: true)
+        directory = try CertificateFixture()
+        good = try directory.server("good", names: ["a.test"])
+        expired = try directory.server("expired", names: ["b.test"], isExpired: true)
+        early = try directory.server("early", names: ["c.test"], isEarly: true)
     }
 
     private var now: Timestamp { Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000)) }
 
-    private func findings(_ adjust: (inout GatewayPlan) -> Void) -> [ConfigFinding] {
-        var plan = GatewayPlan(listeners: [], upstreams: [], routes: [])
-        adjust(&plan)
-        return TLSFiles.findings(in: plan, now: now)
+    private func findings(_ adjust: (inout GatewayConfiguration) -> Void) -> [ConfigFinding] {
+        var configuration = GatewayConfiguration(listeners: [], upstreams: [], routes: [])
+        adjust(&configuration)
+        return TLSFileValidator.findings(in: configuration, now: now)
     }
 
-    private func listener(_ tls: TLSPlan) -> ListenerPlan {
-        ListenerPlan(address: HostAndPort(host: "127.0.0.1", port: 0), tls: tls)
+    private func listener(_ tls: ListenerTLSConfiguration) -> ListenerConfiguration {
+        ListenerConfiguration(address: HostAndPort(host: "127.0.0.1", port: 0), tls: tls)
     }
 
     private func tls(
-        _ pair: CertificateFolder.Pair, keyOf other: CertificateFolder.Pair? = nil, more: [CertificatePlan] = [],
-        clients: ClientCertificatePlan? = nil
-    ) -> TLSPlan {
-        TLSPlan(
-            certificateFile: pair.certificateFile, keyFile: (other ?? pair).keyFile, moreCertificates: more,
+        _ pair: CertificateFixture.Pair, keyOf other: CertificateFixture.Pair? = nil,
+        more: [CertificateConfiguration] = [],
+        clients: ClientCertificateConfiguration? = nil
+    ) -> ListenerTLSConfiguration {
+        ListenerTLSConfiguration(
+            certificateFile: pair.certificateFile, keyFile: (other ?? pair).keyFile, additionalCertificates: more,
             minimumVersion: .tls12, cipherSuites: TLSCipherSuite.allCases, clientCertificates: clients)
     }
 
     @Test("Valid files that go together are nothing to tell")
     func fine() {
-        let clients = ClientCertificatePlan(caFile: folder.authorityFile, mode: .required)
+        let clients = ClientCertificateConfiguration(caFile: directory.authorityFile, mode: .required)
         #expect(findings { $0.listeners = [listener(tls(good, clients: clients))] } == [])
     }
 
     @Test("A certificate that has expired, or is not valid yet, is a warning with its key and the time")
     func validity() {
-        let more = CertificatePlan(certificateFile: early.certificateFile, keyFile: early.keyFile)
+        let more = CertificateConfiguration(certificateFile: early.certificateFile, keyFile: early.keyFile)
         let found = findings { $0.listeners = [listener(tls(good)), listener(tls(expired, more: [more]))] }
         #expect(
             found.map(\.key) == [
@@ -60,13 +61,13 @@ struct TLSFilesTests {
 
     @Test("So is one that is shown to an upstream, and authorities of which none is valid")
     func upstreams() throws {
-        let client = try folder.client("client", isExpired: true)
-        let found = findings { plan in
-            var tls = UpstreamTLSPlan(caFile: expired.certificateFile)
+        let client = try directory.client("client", isExpired: true)
+        let found = findings { configuration in
+            var tls = UpstreamTLSConfiguration(caFile: expired.certificateFile)
             tls.clientCertificate = .init(certificateFile: client.certificateFile, keyFile: client.keyFile)
-            var upstream = UpstreamPlan(name: "api", targets: [])
+            var upstream = UpstreamConfiguration(name: "api", targets: [])
             upstream.tls = tls
-            plan.upstreams = [upstream]
+            configuration.upstreams = [upstream]
         }
         #expect(
             found.map(\.key) == [
@@ -77,11 +78,11 @@ struct TLSFilesTests {
 
     @Test("One valid authority among several is enough")
     func someAuthorities() throws {
-        let both = try [expired.certificateFile, folder.authorityFile].map {
+        let both = try [expired.certificateFile, directory.authorityFile].map {
             try String(contentsOfFile: $0, encoding: .utf8)
         }
-        try folder.write(both.joined(separator: "\n"), to: "both.crt")
-        let clients = ClientCertificatePlan(caFile: folder.path + "/both.crt", mode: .required)
+        try directory.write(both.joined(separator: "\n"), to: "both.crt")
+        let clients = ClientCertificateConfiguration(caFile: directory.path + "/both.crt", mode: .required)
         #expect(findings { $0.listeners = [listener(tls(good, clients: clients))] } == [])
     }
 
@@ -94,11 +95,11 @@ struct TLSFilesTests {
         #expect(message.contains("the key belongs to another certificate"), "\(message)")
         #expect(found.allSatisfy { !$0.isWarning })
 
-        let upstream = findings { plan in
-            var upstream = UpstreamPlan(name: "api", targets: [])
-            upstream.tls = UpstreamTLSPlan(caFile: folder.authorityFile)
+        let upstream = findings { configuration in
+            var upstream = UpstreamConfiguration(name: "api", targets: [])
+            upstream.tls = UpstreamTLSConfiguration(caFile: directory.authorityFile)
             upstream.tls?.clientCertificate = .init(certificateFile: good.certificateFile, keyFile: early.keyFile)
-            plan.upstreams = [upstream]
+            configuration.upstreams = [upstream]
         }
         #expect(upstream.map(\.key) == [["upstreams", "api", "tls", "keyFile"]])
         #expect(upstream.allSatisfy { !$0.isWarning })
@@ -106,11 +107,11 @@ struct TLSFilesTests {
 
     @Test("The session server's files are tried where there is one")
     func store() {
-        let found = findings { plan in
-            plan.session.store = .valkey
-            plan.session.valkey.tls = UpstreamTLSPlan(caFile: "/nowhere/ca.crt")
+        let found = findings { configuration in
+            configuration.session.store = .valkey
+            configuration.session.valkey.tls = UpstreamTLSConfiguration(caFile: "/nowhere/ca.crt")
         }
         #expect(found.map(\.key) == [["session", "valkey", "tls", "caFile"]])
-        #expect(findings { $0.session.valkey.tls = UpstreamTLSPlan(caFile: "/nowhere/ca.crt") } == [])
+        #expect(findings { $0.session.valkey.tls = UpstreamTLSConfiguration(caFile: "/nowhere/ca.crt") } == [])
     }
 }

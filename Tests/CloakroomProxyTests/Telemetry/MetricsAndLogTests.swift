@@ -48,7 +48,7 @@ struct MetricsAndLogTests {
             _ = try await gateway.upstream.request()
             try await gateway.metric("cloakroom_upstream_connections{state=\"active\",upstream=\"api\"} 1")
             gate.open()
-            #expect(try await client.answer().status == 502)
+            #expect(try await client.response().status == 502)
             try await gateway.metric("cloakroom_upstream_connections{state=\"active\",upstream=\"api\"} 0")
             try await gateway.metric("cloakroom_upstream_connections{state=\"idle\",upstream=\"api\"} 0")
         }
@@ -144,7 +144,7 @@ struct MetricsAndLogTests {
             "http://jo:CANARY@127.0.0.1/episodes", "/cb#access_token=CANARY", "CONNECT jo:CANARY@h:443",
             "jo:CANARY@gateway.test/",
         ])
-    func refusedTarget(_ target: String) async throws {
+    func rejectedTarget(_ target: String) async throws {
         let spans = RecordedSpans()
         let tracer = W3CTracer(sampler: .alwaysOn, exporter: spans)
         let request = target.hasPrefix("CONNECT") ? target : "GET \(target)"
@@ -204,7 +204,7 @@ struct MetricsAndLogTests {
             // The second attempt takes long: that is the upstream's time, not ours.
             try await Task.sleep(for: .milliseconds(400))
             gate.open()
-            _ = try await client.answer()
+            _ = try await client.response()
         }
         #expect(lines.last?["retries"] == "1")
         let upstream = lines.last?["upstream_ms"].flatMap { Double($0) } ?? 0

@@ -11,7 +11,7 @@ struct TraceTests {
     private static let incoming = "traceparent: 00-\(traceID)-b7ad6b7169203331-01"
 
     private static func trusting(_ setup: GatewaySetup) -> GatewaySetup {
-        setup.plan { $0.trustedPeers = [AddressRange("127.0.0.1")].compactMap { $0 } }
+        setup.configuration { $0.trustedPeers = [CIDRBlock("127.0.0.1")].compactMap { $0 } }
     }
 
     @Test("A stranger's traceparent is replaced by a new root; exactly one goes to the upstream")
@@ -123,8 +123,8 @@ struct TraceTests {
     @Test("A 5xx is an error of both, a 4xx of the upstream's only of the client's side")
     func status() async throws {
         for (status, serverFails) in [(503, true), (404, false)] {
-            let answer = "HTTP/1.1 \(status) X\r\nContent-Length: 0\r\n\r\n"
-            let spans = try await Self.spans(2, GatewaySetup([.request, .send(answer)])) { gateway in
+            let response = "HTTP/1.1 \(status) X\r\nContent-Length: 0\r\n\r\n"
+            let spans = try await Self.spans(2, GatewaySetup([.request, .send(response)])) { gateway in
                 _ = try await gateway.client().exchange(Ask.get())
             }
             #expect(spans.first { $0.kind == .server }?.status?.code == (serverFails ? .error : nil))
@@ -154,17 +154,17 @@ struct TraceTests {
             let spans = RecordedSpans()
             let tracer = W3CTracer(sampler: sampler, exporter: spans)
             let endpoints = FakeEndpoints { _ in
-                OwnResponse(
+                AccountResponse(
                     status: 200,
                     fields: [.init("X-Trace", ServiceContext.current?.traceContext?.traceparentText ?? "none")])
             }
             var setup = GatewaySetup().with(\.tracer, tracer).with(\.endpoints, endpoints)
             setup.settings.sampler = sampler
             try await setup.run { gateway in
-                let answer = try await gateway.client().exchange(Ask.get("/auth"))
-                if sampler == .alwaysOff { return #expect(answer["X-Trace"] == "none") }
+                let response = try await gateway.client().exchange(Ask.get("/auth"))
+                if sampler == .alwaysOff { return #expect(response["X-Trace"] == "none") }
                 try await eventually("a span") { spans.all.count == 1 }
-                #expect(answer["X-Trace"] == spans.all[0].context.traceparentText)
+                #expect(response["X-Trace"] == spans.all[0].context.traceparentText)
             }
         }
     }

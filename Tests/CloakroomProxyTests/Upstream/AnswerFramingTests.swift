@@ -3,15 +3,15 @@ import TestSupport
 import Testing
 
 @Suite("Where an answer ends (RFC 9112 §6.3)", .serialized)
-struct AnswerFramingTests {
+struct ResponseFramingTests {
     @Test("An answer to HEAD has no body, whatever its fields say")
     func head() async throws {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\nETag: \"a\"\r\n\r\n"
         try await GatewaySetup([.request, .send(head), .request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange("HEAD /public/a HTTP/1.1\r\nHost: a\r\n\r\n", isToHead: true)
-            #expect(answer["Content-Length"] == "5000")
-            #expect(answer["ETag"] == "\"a\"")
+            let response = try await client.exchange("HEAD /public/a HTTP/1.1\r\nHost: a\r\n\r\n", isToHead: true)
+            #expect(response["Content-Length"] == "5000")
+            #expect(response["ETag"] == "\"a\"")
             #expect(try await client.exchange(Ask.get()).text == "ok")
             #expect(gateway.upstream.connections.count == 1)
         }
@@ -27,9 +27,9 @@ struct AnswerFramingTests {
     func withoutBody(head: String) async throws {
         try await GatewaySetup([.request, .send(head), .request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get())
-            #expect([204, 304].contains(answer.status))
-            #expect(answer.values("Transfer-Encoding").isEmpty)
+            let response = try await client.exchange(Ask.get())
+            #expect([204, 304].contains(response.status))
+            #expect(response.values("Transfer-Encoding").isEmpty)
             #expect(try await client.exchange(Ask.get()).text == "ok")
             #expect(client.unread.isEmpty)
         }
@@ -43,10 +43,10 @@ struct AnswerFramingTests {
         try await GatewaySetup([.request, .send(Self.chunked), .again]).run { gateway in
             let client = try await gateway.client()
             for _ in 0..<2 {
-                let answer = try await client.exchange(Ask.get())
-                #expect(answer.framing == "chunked")
-                #expect(answer.text == "abc0123456789abcdef")
-                #expect(answer.values("Transfer-Encoding") == ["chunked"])
+                let response = try await client.exchange(Ask.get())
+                #expect(response.framing == "chunked")
+                #expect(response.text == "abc0123456789abcdef")
+                #expect(response.values("Transfer-Encoding") == ["chunked"])
             }
             #expect(gateway.upstream.connections.count == 1)
         }
@@ -56,11 +56,11 @@ struct AnswerFramingTests {
     func chunkedTo10() async throws {
         try await GatewaySetup([.request, .send(Self.chunked)]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange("GET /public/a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
-            #expect(answer.framing == "close")
-            #expect(answer.text == "abc0123456789abcdef")
-            #expect(answer.values("Transfer-Encoding").isEmpty)
-            #expect(answer["Connection"] == "close")
+            let response = try await client.exchange("GET /public/a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+            #expect(response.framing == "close")
+            #expect(response.text == "abc0123456789abcdef")
+            #expect(response.values("Transfer-Encoding").isEmpty)
+            #expect(response["Connection"] == "close")
         }
     }
 
@@ -71,9 +71,9 @@ struct AnswerFramingTests {
             [.request, .send(Reply.ok)]
         ).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get())
-            #expect(answer.framing == "chunked")
-            #expect(answer.text == "all of it")
+            let response = try await client.exchange(Ask.get())
+            #expect(response.framing == "chunked")
+            #expect(response.text == "all of it")
             #expect(try await client.exchange(Ask.get()).text == "ok")
         }
     }
@@ -82,9 +82,9 @@ struct AnswerFramingTests {
     func untilCloseTo10() async throws {
         try await GatewaySetup([.request, .send("HTTP/1.0 200 OK\r\n\r\nall of it"), .close]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange("GET /public/a HTTP/1.0\r\n\r\n")
-            #expect(answer.framing == "close")
-            #expect(answer.text == "all of it")
+            let response = try await client.exchange("GET /public/a HTTP/1.0\r\n\r\n")
+            #expect(response.framing == "close")
+            #expect(response.text == "all of it")
         }
     }
 
@@ -95,11 +95,11 @@ struct AnswerFramingTests {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n",
         ])
-    func cut(answer: String) async throws {
-        try await GatewaySetup([.request, .send(answer), .close]).run { gateway in
+    func cut(response: String) async throws {
+        try await GatewaySetup([.request, .send(response), .close]).run { gateway in
             let client = try await gateway.client()
-            let cut = await #expect(throws: AnswerCut.self) { try await client.exchange(Ask.get()) }
-            #expect(cut?.answer.map { $0.status == 200 && $0.text.hasPrefix("abc") } == true)
+            let cut = await #expect(throws: ResponseTruncated.self) { try await client.exchange(Ask.get()) }
+            #expect(cut?.response.map { $0.status == 200 && $0.text.hasPrefix("abc") } == true)
             try await client.closed()
         }
     }
@@ -159,26 +159,26 @@ struct AnswerFramingTests {
             let early = try await client.exchange(Ask.get())
             #expect(early.status == 103)
             #expect(early.reason.isEmpty)
-            let answer = try await client.answer()
-            #expect(answer.status == 200)
-            #expect(answer.reason.isEmpty)
+            let response = try await client.response()
+            #expect(response.status == 200)
+            #expect(response.reason.isEmpty)
             #expect(try await client.exchange(Ask.get()).status == 299)
         }
     }
 
     @Test("Fields of this hop end here, and those of the answer pass untouched (RFC 9110 §7.6.1)")
     func hopByHop() async throws {
-        let answer =
+        let response =
             "HTTP/1.1 206 Partial Content\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n"
             + "Proxy-Authenticate: Basic\r\nUpgrade: h2c\r\nETag: W/\"1\"\r\nContent-Range: bytes 0-1/9\r\n"
             + "Content-Length: 2\r\n\r\nok"
-        try await GatewaySetup([.request, .send(answer)]).run { gateway in
-            let answer = try await gateway.client().exchange(Ask.get("/public/a", "Range: bytes=0-1"))
-            #expect(answer.status == 206)
-            #expect(answer["Content-Range"] == "bytes 0-1/9")
-            #expect(answer["ETag"] == "W/\"1\"")
+        try await GatewaySetup([.request, .send(response)]).run { gateway in
+            let response = try await gateway.client().exchange(Ask.get("/public/a", "Range: bytes=0-1"))
+            #expect(response.status == 206)
+            #expect(response["Content-Range"] == "bytes 0-1/9")
+            #expect(response["ETag"] == "W/\"1\"")
             for name in ["Connection", "X-Hop", "Keep-Alive", "Proxy-Authenticate", "Upgrade"] {
-                #expect(answer.values(name).isEmpty, "\(name)")
+                #expect(response.values(name).isEmpty, "\(name)")
             }
             #expect(gateway.upstream.requests[0]["Range"] == "bytes=0-1")
         }

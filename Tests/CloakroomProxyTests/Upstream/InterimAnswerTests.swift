@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite("Interim answers (RFC 9110 §15.2)", .serialized)
-struct InterimAnswerTests {
+struct InformationalResponseTests {
     @Test("The upstream's 100 (Continue) is passed on, and the body goes after it (RFC 9110 §10.1.1)")
     func `continue`() async throws {
         try await GatewaySetup(
@@ -12,7 +12,7 @@ struct InterimAnswerTests {
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
             #expect(try await gateway.upstream.request()["Expect"] == "100-continue")
-            #expect(try await client.answer().status == 100)
+            #expect(try await client.response().status == 100)
             let before = gateway.upstream.received
             client.send("hello")
             try await eventually("the body") { gateway.upstream.received == before + 5 }
@@ -21,13 +21,13 @@ struct InterimAnswerTests {
 
     @Test("A final answer instead of 100 (Continue) is passed on, and the connection ends")
     func finalInstead() async throws {
-        let answer = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
-        try await GatewaySetup([.head, .send(answer)]).run { gateway in
+        let response = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
+        try await GatewaySetup([.head, .send(response)]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(
+            let response = try await client.exchange(
                 "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
-            #expect(answer.status == 403)
-            #expect(answer["Connection"] == "close")
+            #expect(response.status == 403)
+            #expect(response["Connection"] == "close")
             try await client.closed()
         }
     }
@@ -42,9 +42,9 @@ struct InterimAnswerTests {
             #expect(first.status == 103)
             #expect(first["Link"] == "</a.css>; rel=preload")
             #expect(first.values("Connection").isEmpty)
-            #expect(try await client.answer().status == 199)
-            #expect(try await client.answer().status == 103)
-            #expect(try await client.answer().text == "ok")
+            #expect(try await client.response().status == 199)
+            #expect(try await client.response().status == 103)
+            #expect(try await client.response().text == "ok")
             #expect(try await client.exchange(Ask.get()).status == 103)
             #expect(gateway.upstream.connections.count == 1)
         }
@@ -54,21 +54,21 @@ struct InterimAnswerTests {
     func notTo10() async throws {
         let hints = "HTTP/1.1 103 Early Hints\r\n\r\n"
         try await GatewaySetup([.request, .send(hints + Reply.ok)]).run { gateway in
-            let answer = try await gateway.client().exchange("GET /public/a HTTP/1.0\r\n\r\n")
-            #expect(answer.status == 200)
-            #expect(answer.text == "ok")
+            let response = try await gateway.client().exchange("GET /public/a HTTP/1.0\r\n\r\n")
+            #expect(response.status == 200)
+            #expect(response.text == "ok")
         }
     }
 
     @Test("101 (Switching Protocols) that nobody asked for is 502 (RFC 9110 §15.2.2)")
     func switchingProtocols() async throws {
-        let answer = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
-        try await GatewaySetup([.request, .send(answer)], [.request, .send(Reply.ok)]).run { gateway in
+        let response = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+        try await GatewaySetup([.request, .send(response)], [.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(
+            let response = try await client.exchange(
                 Ask.get("/public/a", "Connection: Upgrade", "Upgrade: websocket"))
-            #expect(answer.status == 502)
-            #expect(answer.code == "failed_request")
+            #expect(response.status == 502)
+            #expect(response.code == "failed_request")
             #expect(gateway.upstream.requests[0].values("Upgrade").isEmpty)
             try await gateway.upstream.closed()
             #expect(try await client.exchange(Ask.get()).text == "ok")
@@ -79,8 +79,8 @@ struct InterimAnswerTests {
     func interimWithBothLengths() async throws {
         let hints = "HTTP/1.1 103 Early Hints\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
         try await GatewaySetup([.request, .send(hints + Reply.ok)]).run { gateway in
-            let answer = try await gateway.client().exchange(Ask.get())
-            #expect(answer.status == 502)
+            let response = try await gateway.client().exchange(Ask.get())
+            #expect(response.status == 502)
         }
     }
 }

@@ -2,7 +2,7 @@ import CloakroomCore
 import Testing
 
 @Suite("Answers that could be read in two ways (RFC 9112 §6.3)", .serialized)
-struct MalformedAnswerTests {
+struct MalformedResponseTests {
     @Test(
         "They are 502, and the upstream's connection is closed",
         arguments: [
@@ -29,12 +29,12 @@ struct MalformedAnswerTests {
             "HTTP/1.1 200 OK\r\nX: a\rSet-Cookie: b\r\nContent-Length: 2\r\n\r\nok",
             "HTTP/1.1 200 OK\r\nX: \(String(repeating: "a", count: 20_000))\r\nContent-Length: 2\r\n\r\nok",
         ])
-    func malformed(answer: String) async throws {
-        try await GatewaySetup([.request, .send(answer)]).run { gateway in
+    func malformed(response: String) async throws {
+        try await GatewaySetup([.request, .send(response)]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(Ask.get())
-            #expect(answer.status == 502)
-            #expect(answer.code == "failed_request")
+            let response = try await client.exchange(Ask.get())
+            #expect(response.status == 502)
+            #expect(response.code == "failed_request")
             try await gateway.upstream.closed()
             #expect(client.unread.isEmpty)
         }

@@ -25,8 +25,8 @@ struct ReuseTests {
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
             "HTTP/1.1 204 No Content\r\n\r\nx",
         ])
-    func notReused(answer: String) async throws {
-        try await GatewaySetup([.request, .send(answer)], [.request, .send(Reply.ok)]).run { gateway in
+    func notReused(response: String) async throws {
+        try await GatewaySetup([.request, .send(response)], [.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get()).text != "evil")
             #expect(try await client.exchange(Ask.get()).text == "ok")
@@ -37,8 +37,8 @@ struct ReuseTests {
 
     @Test("A connection of HTTP/1.0 is used again if the upstream says so (RFC 9112 §9.3)")
     func keepAliveOf10() async throws {
-        let answer = "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok"
-        try await GatewaySetup([.request, .send(answer), .again]).run { gateway in
+        let response = "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok"
+        try await GatewaySetup([.request, .send(response), .again]).run { gateway in
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get()).version == "HTTP/1.1")
             #expect(try await client.exchange(Ask.get()).text == "ok")
@@ -65,7 +65,7 @@ struct ReuseTests {
     @Test("An idle connection is closed after its time")
     func idleTimeout() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again])
-            .plan {
+            .configuration {
                 $0.upstreams[0].pool.idleTimeout = .milliseconds(100)
                 $0.timeouts.bodyIdle = .milliseconds(500)
             }
@@ -86,9 +86,9 @@ struct ReuseTests {
         try await GatewaySetup(Self.stale, [.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get()).text == "ok")
-            let answer = try await client.exchange(
+            let response = try await client.exchange(
                 "\(method) /public/a HTTP/1.1\r\nHost: a\r\n\r\n", isToHead: method == "HEAD")
-            #expect(answer.status == 200)
+            #expect(response.status == 200)
             #expect(gateway.upstream.connections.count == 2)
             #expect(gateway.upstream.connections[1].requests.map(\.line) == ["\(method) /public/a HTTP/1.1"])
             try await gateway.metric(
@@ -101,9 +101,9 @@ struct ReuseTests {
         try await GatewaySetup(Self.stale, [.request, .close]).run { gateway in
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get()).text == "ok")
-            let answer = try await client.exchange(Ask.get())
-            #expect(answer.status == 502)
-            #expect(answer.code == "failed_request")
+            let response = try await client.exchange(Ask.get())
+            #expect(response.status == 502)
+            #expect(response.code == "failed_request")
             #expect(gateway.upstream.requests.count == 3)
         }
     }
@@ -111,8 +111,8 @@ struct ReuseTests {
     @Test("The first request on a fresh connection is not sent again")
     func freshIsNotRetried() async throws {
         try await GatewaySetup([.request, .close]).run { gateway in
-            let answer = try await gateway.client().exchange(Ask.get())
-            #expect(answer.status == 502)
+            let response = try await gateway.client().exchange(Ask.get())
+            #expect(response.status == 502)
             #expect(gateway.upstream.requests.count == 1)
         }
     }

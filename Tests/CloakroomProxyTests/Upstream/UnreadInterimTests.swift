@@ -42,10 +42,10 @@ struct UnreadInterimTests {
             client.send(.headers(1, .get()))
             try await eventually("the last hint") { gateway.upstream.connections.first?.sent ?? 0 >= Self.total }
             try await client.channel.setOption(.autoRead, value: true).get()
-            let answer = try await client.answer(1)
-            #expect(answer.text == "ok")
-            #expect(!answer.interim.isEmpty)
-            #expect(answer.interim.count * Self.size < Self.bound)
+            let response = try await client.response(1)
+            #expect(response.text == "ok")
+            #expect(!response.interim.isEmpty)
+            #expect(response.interim.count * Self.size < Self.bound)
         }
     }
 }

@@ -42,10 +42,10 @@ struct UploadTests {
     func chunkedWhole() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(
+            let response = try await client.exchange(
                 "POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                     + "3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nAuthorization: Bearer t\r\n\r\n")
-            #expect(answer.text == "ok")
+            #expect(response.text == "ok")
             #expect(try await client.exchange(Ask.get()).text == "ok")
             let body = gateway.upstream.requests[0].text
             #expect(body.hasSuffix("0\r\n\r\n"))
@@ -64,40 +64,40 @@ struct UploadTests {
             for character in Ask.post(body: "hello, world") {
                 try await client.stream(ByteBuffer(string: String(character)), times: 1)
             }
-            #expect(try await client.answer().text == "ok")
+            #expect(try await client.response().text == "ok")
             #expect(gateway.upstream.requests[0].text == "hello, world")
         }
     }
 
     @Test("A final answer to an upload that is not through is passed on; both connections end (RFC 9110 §7.5)")
-    func earlyAnswer() async throws {
-        let answer = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\n\r\nstop"
-        try await GatewaySetup([.head, .send(answer), .reading(false)]).run { gateway in
+    func earlyResponse() async throws {
+        let response = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\n\r\nstop"
+        try await GatewaySetup([.head, .send(response), .reading(false)]).run { gateway in
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nbegin")
-            let answer = try await client.answer()
-            #expect(answer.status == 413)
-            #expect(answer.text == "stop")
-            #expect(answer["Connection"] == "close")
+            let response = try await client.response()
+            #expect(response.status == 413)
+            #expect(response.text == "stop")
+            #expect(response["Connection"] == "close")
             try await client.closed()
         }
     }
 
     @Test("So it is to a client that sends as fast as it can meanwhile")
-    func earlyAnswerToFastUpload() async throws {
-        let answer = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\n\r\nstop"
+    func earlyResponseToFastUpload() async throws {
+        let response = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\n\r\nstop"
         let gate = Gate()
-        try await GatewaySetup([.head, .reading(false), .wait(gate), .send(answer)])
-            .plan { $0.routes[0].bodyLimit = 1 << 30 }
+        try await GatewaySetup([.head, .reading(false), .wait(gate), .send(response)])
+            .configuration { $0.routes[0].bodyLimit = 1 << 30 }
             .run { gateway in
                 let client = try await gateway.client()
                 client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 900000000\r\n\r\n")
                 let upload = Task { try await client.stream(ByteBuffer(repeating: 0x61, count: 65_536), times: 10_000) }
-                _ = try await settled { client.sent }
+                _ = try await waitUntilStable { client.sent }
                 gate.open()
-                let answer = try await client.answer()
-                #expect(answer.status == 413)
-                #expect(answer.text == "stop")
+                let response = try await client.response()
+                #expect(response.status == 413)
+                #expect(response.text == "stop")
                 upload.cancel()
                 try await client.closed()
                 _ = await upload.result
@@ -106,12 +106,12 @@ struct UploadTests {
 
     @Test("A declared length over the limit is 413 before the upstream sees anything (RFC 9110 §15.5.14)")
     func declaredTooLarge() async throws {
-        try await GatewaySetup([.request]).plan { $0.limits.body = 10 }.run { gateway in
+        try await GatewaySetup([.request]).configuration { $0.limits.body = 10 }.run { gateway in
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n")
-            let answer = try await client.answer()
-            #expect(answer.status == 413)
-            #expect(answer.code == "content_too_large")
+            let response = try await client.response()
+            #expect(response.status == 413)
+            #expect(response.code == "content_too_large")
             try await client.closed()
             #expect(gateway.upstream.connections.isEmpty)
         }
@@ -119,14 +119,14 @@ struct UploadTests {
 
     @Test("A chunked body over the limit is 413, and the upstream's connection is closed (RFC 9110 §15.5.14)")
     func chunkedTooLarge() async throws {
-        try await GatewaySetup([.head, .wait(Gate())]).plan { $0.limits.body = 10 }.run { gateway in
+        try await GatewaySetup([.head, .wait(Gate())]).configuration { $0.limits.body = 10 }.run { gateway in
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n")
             _ = try await gateway.upstream.request()
             client.send("6\r\nabcdef\r\n")
-            let answer = try await client.answer()
-            #expect(answer.status == 413)
-            #expect(answer["Connection"] == "close")
+            let response = try await client.response()
+            #expect(response.status == 413)
+            #expect(response["Connection"] == "close")
             try await client.closed()
             try await gateway.upstream.closed()
         }
@@ -139,8 +139,8 @@ struct UploadTests {
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n")
             _ = try await gateway.upstream.request()
             client.send("-1\r\n\r\nGET /public/evil HTTP/1.1\r\nHost: a\r\n\r\n")
-            let answer = try await client.answer()
-            #expect(answer.status == 400)
+            let response = try await client.response()
+            #expect(response.status == 400)
             try await client.closed()
             #expect(client.unread.isEmpty)
             try await gateway.upstream.closed()
@@ -153,19 +153,19 @@ struct UploadTests {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
             client.send("POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /")
-            #expect(try await client.answer().status == 404)
+            #expect(try await client.response().status == 404)
             #expect(try await client.exchange(Ask.get()).text == "ok")
         }
     }
 
     @Test("After a refusal instead of 100 (Continue) the connection ends: nobody knows whether a body follows")
-    func refusedExpectation() async throws {
+    func rejectedExpectation() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
             client.send("POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
-            let answer = try await client.answer()
-            #expect(answer.status == 404)
-            #expect(answer["Connection"] == "close")
+            let response = try await client.response()
+            #expect(response.status == 404)
+            #expect(response["Connection"] == "close")
             try await client.closed()
         }
     }

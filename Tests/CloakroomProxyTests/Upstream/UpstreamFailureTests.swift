@@ -7,14 +7,14 @@ import Testing
 struct UpstreamFailureTests {
     @Test("One that nobody listens for is 502 (RFC 9110 §15.6.3), also for the next request")
     func unreachable() async throws {
-        let unreachable = try await UnansweredPort(.refuses)
+        let unreachable = try await BlackholePort(.rejects)
         defer { unreachable.release() }
         try await GatewaySetup().with(\.upstreamPort, unreachable.port).run { gateway in
             let client = try await gateway.client()
             for _ in 0..<3 {
-                let answer = try await client.exchange(Ask.get())
-                #expect(answer.status == 502)
-                #expect(answer.code == "unreachable")
+                let response = try await client.exchange(Ask.get())
+                #expect(response.status == 502)
+                #expect(response.code == "unreachable")
             }
             try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 0")
         }
@@ -22,25 +22,26 @@ struct UpstreamFailureTests {
 
     @Test("A body for one that nobody listens for is not waited for")
     func unreachableWithBody() async throws {
-        let unreachable = try await UnansweredPort(.refuses)
+        let unreachable = try await BlackholePort(.rejects)
         defer { unreachable.release() }
         try await GatewaySetup().with(\.upstreamPort, unreachable.port).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(
+            let response = try await client.exchange(
                 "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
-            #expect(answer.status == 502)
+            #expect(response.status == 502)
             try await client.closed()
         }
     }
 
     @Test("Of several targets one that cannot be reached is passed over")
     func nextTarget() async throws {
-        let unreachable = try await UnansweredPort(.refuses)
+        let unreachable = try await BlackholePort(.rejects)
         defer { unreachable.release() }
         let port = unreachable.port
         try await GatewaySetup([.request, .send(Reply.ok), .close])
-            .plan {
-                $0.upstreams[0].targets.insert(UpstreamTargetPlan(HostAndPort(host: "127.0.0.1", port: port)), at: 0)
+            .configuration {
+                $0.upstreams[0].targets.insert(
+                    UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: port)), at: 0)
             }
             .run { gateway in
                 let client = try await gateway.client()
@@ -50,26 +51,26 @@ struct UpstreamFailureTests {
 
     @Test("One that takes no connection in time is 504 (RFC 9110 §15.6.5)")
     func connectTimeout() async throws {
-        let deaf = try await UnansweredPort(.isDeaf)
+        let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
         try await GatewaySetup().with(\.upstreamPort, deaf.port)
-            .plan { $0.timeouts.connect = .milliseconds(150) }
+            .configuration { $0.timeouts.connect = .milliseconds(150) }
             .run { gateway in
-                let answer = try await gateway.client().exchange(Ask.get())
-                #expect(answer.status == 504)
-                #expect(answer.code == "unreachable")
+                let response = try await gateway.client().exchange(Ask.get())
+                #expect(response.status == 504)
+                #expect(response.code == "unreachable")
             }
     }
 
     @Test("One that does not answer in time is 504, and its connection is closed (RFC 9110 §15.6.5)")
     func responseTimeout() async throws {
         try await GatewaySetup([.request], [.request, .send(Reply.ok)])
-            .plan { $0.routes[1].responseHeadTimeout = .milliseconds(150) }
+            .configuration { $0.routes[1].responseHeadTimeout = .milliseconds(150) }
             .run { gateway in
                 let client = try await gateway.client()
-                let answer = try await client.exchange(Ask.get("/token/a"))
-                #expect(answer.status == 504)
-                #expect(answer.code == "unreachable")
+                let response = try await client.exchange(Ask.get("/token/a"))
+                #expect(response.status == 504)
+                #expect(response.code == "unreachable")
                 try await gateway.upstream.closed()
                 #expect(try await client.exchange(Ask.get()).text == "ok")
             }
@@ -78,14 +79,14 @@ struct UpstreamFailureTests {
     @Test("A route's own time goes before the general one")
     func routeTimeout() async throws {
         try await GatewaySetup([.request])
-            .plan {
+            .configuration {
                 $0.routes[0].responseHeadTimeout = .milliseconds(150)
                 // How often deadlines are looked at goes by the shortest general timeout.
                 $0.timeouts.keepAlive = .milliseconds(800)
             }
             .run { gateway in
-                let answer = try await gateway.client().exchange(Ask.get())
-                #expect(answer.status == 504)
+                let response = try await gateway.client().exchange(Ask.get())
+                #expect(response.status == 504)
             }
     }
 
@@ -93,22 +94,22 @@ struct UpstreamFailureTests {
     func interimDoesNotCount() async throws {
         let hint = ByteBuffer(string: "HTTP/1.1 103 Early Hints\r\n\r\n")
         try await GatewaySetup([.request, .stream(hint, times: 3)])
-            .plan { $0.timeouts.responseHead = .milliseconds(150) }
+            .configuration { $0.timeouts.responseHead = .milliseconds(150) }
             .run { gateway in
                 let client = try await gateway.client()
-                var answer = try await client.exchange(Ask.get())
-                while answer.status == 103 { answer = try await client.answer() }
-                #expect(answer.status == 504)
+                var response = try await client.exchange(Ask.get())
+                while response.status == 103 { response = try await client.response() }
+                #expect(response.status == 504)
             }
     }
 
     @Test("An answer that stalls in its body is cut")
     func bodyStalls() async throws {
         try await GatewaySetup([.request, .send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")])
-            .plan { $0.timeouts.bodyIdle = .milliseconds(150) }
+            .configuration { $0.timeouts.bodyIdle = .milliseconds(150) }
             .run { gateway in
                 let client = try await gateway.client()
-                await #expect(throws: AnswerCut.self) { try await client.exchange(Ask.get()) }
+                await #expect(throws: ResponseTruncated.self) { try await client.exchange(Ask.get()) }
                 try await gateway.upstream.closed()
             }
     }
@@ -118,7 +119,7 @@ struct UpstreamFailureTests {
     private static func small(maxPending: Int, _ scripts: [ScriptedUpstream.Step]...) -> GatewaySetup {
         var setup = GatewaySetup()
         setup.scripts = scripts
-        return setup.plan {
+        return setup.configuration {
             $0.upstreams[0].pool.maxConnections = 1
             $0.upstreams[0].pool.maxPending = maxPending
         }
@@ -132,12 +133,12 @@ struct UpstreamFailureTests {
             first.send(Ask.get())
             _ = try await gateway.upstream.request()
             let second = try await gateway.client()
-            let answer = try await second.exchange(Ask.get())
-            #expect(answer.status == 503)
-            #expect(answer.code == "overloaded")
-            #expect(answer["Retry-After"] == "1")
+            let response = try await second.exchange(Ask.get())
+            #expect(response.status == 503)
+            #expect(response.code == "overloaded")
+            #expect(response["Retry-After"] == "1")
             gate.open()
-            #expect(try await first.answer().text == "ok")
+            #expect(try await first.response().text == "ok")
             #expect(gateway.upstream.connections.count == 1)
         }
     }
@@ -154,8 +155,8 @@ struct UpstreamFailureTests {
             try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 1")
             #expect(try await gateway.client().exchange(Ask.get("/public/3")).status == 503)
             gate.open()
-            #expect(try await first.answer().text == "ok")
-            #expect(try await second.answer().text == "ok")
+            #expect(try await first.response().text == "ok")
+            #expect(try await second.response().text == "ok")
             #expect(gateway.upstream.connections.count == 1)
             #expect(gateway.upstream.requests.count == 2)
             try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 0")
@@ -175,8 +176,8 @@ struct UpstreamFailureTests {
             second.send(Ask.get())
             try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 1")
             gate.open()
-            #expect(try await first.answer().status == 502)
-            #expect(try await second.answer().text == "ok")
+            #expect(try await first.response().status == 502)
+            #expect(try await second.response().text == "ok")
         }
     }
 
@@ -185,7 +186,8 @@ struct UpstreamFailureTests {
         let gate = Gate()
         try await Self.small(maxPending: 1, [.request, .wait(gate), .send(Reply.ok), .again])
             .with(\.adjust) {
-                $0.upstreams[0].pool = PoolPlan(maxConnections: 1, maxPending: 1, pendingTimeout: .milliseconds(150))
+                $0.upstreams[0].pool = PoolConfiguration(
+                    maxConnections: 1, maxPending: 1, pendingTimeout: .milliseconds(150))
                 // How often deadlines are looked at goes by the shortest timeout.
                 $0.timeouts.header = .milliseconds(800)
             }
@@ -195,12 +197,12 @@ struct UpstreamFailureTests {
                 _ = try await gateway.upstream.request()
                 let second = try await gateway.client()
                 for _ in 0..<2 {
-                    let answer = try await second.exchange(Ask.get())
-                    #expect(answer.status == 503)
-                    #expect(answer["Retry-After"] == "1")
+                    let response = try await second.exchange(Ask.get())
+                    #expect(response.status == 503)
+                    #expect(response["Retry-After"] == "1")
                 }
                 gate.open()
-                #expect(try await first.answer().text == "ok")
+                #expect(try await first.response().text == "ok")
                 #expect(gateway.upstream.requests.count == 1)
             }
     }
@@ -218,7 +220,7 @@ struct UpstreamFailureTests {
             try await second.close()
             try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 0")
             gate.open()
-            #expect(try await first.answer().text == "ok")
+            #expect(try await first.response().text == "ok")
             #expect(try await first.exchange(Ask.get("/public/3")).text == "ok")
             #expect(gateway.upstream.requests.map(\.line) == ["GET /public/1 HTTP/1.1", "GET /public/3 HTTP/1.1"])
         }

@@ -10,8 +10,8 @@ struct UpstreamPoolStateMachineTests {
     @Test("The first exchange dials, and a connection that comes back is used again")
     func reuse() {
         var pool = Pool(capacity: 2, maxWaiting: 2)
-        #expect(pool.lease(1) == .waitAndDial)
-        #expect(pool.dialed(10) == .handOver(10, to: 1))
+        #expect(pool.lease(1) == .waitAndConnect)
+        #expect(pool.connected(10) == .handOver(10, to: 1))
         #expect(pool.release(10) == .keep(10))
         #expect(pool.lease(2) == .use(10))
         #expect(pool.leased == 1)
@@ -21,10 +21,10 @@ struct UpstreamPoolStateMachineTests {
     @Test("The connection used last is used first")
     func lastInFirstOut() {
         var pool = Pool(capacity: 2, maxWaiting: 0)
-        #expect(pool.lease(1) == .waitAndDial)
-        #expect(pool.lease(2) == .waitAndDial)
-        #expect(pool.dialed(10) == .handOver(10, to: 1))
-        #expect(pool.dialed(11) == .handOver(11, to: 2))
+        #expect(pool.lease(1) == .waitAndConnect)
+        #expect(pool.lease(2) == .waitAndConnect)
+        #expect(pool.connected(10) == .handOver(10, to: 1))
+        #expect(pool.connected(11) == .handOver(11, to: 2))
         #expect(pool.release(11) == .keep(11))
         #expect(pool.release(10) == .keep(10))
         #expect(pool.lease(3) == .use(10))
@@ -34,70 +34,70 @@ struct UpstreamPoolStateMachineTests {
     @Test("At capacity exchanges wait in order, and one too many is refused")
     func waiting() {
         var pool = Pool(capacity: 1, maxWaiting: 2)
-        #expect(pool.lease(1) == .waitAndDial)
-        #expect(pool.dialed(10) == .handOver(10, to: 1))
+        #expect(pool.lease(1) == .waitAndConnect)
+        #expect(pool.connected(10) == .handOver(10, to: 1))
         #expect(pool.lease(2) == .wait)
         #expect(pool.lease(3) == .wait)
-        #expect(pool.lease(4) == .refuse)
+        #expect(pool.lease(4) == .reject)
         #expect(pool.release(10) == .handOver(10, to: 2))
         #expect(pool.release(10) == .handOver(10, to: 3))
         #expect(pool.release(10) == .keep(10))
     }
 
     @Test("Those for whom a connection is being made do not count as waiting")
-    func dialingIsNotWaiting() {
+    func connectingIsNotWaiting() {
         var pool = Pool(capacity: 2, maxWaiting: 0)
-        #expect(pool.lease(1) == .waitAndDial)
-        #expect(pool.lease(2) == .waitAndDial)
-        #expect(pool.lease(3) == .refuse)
+        #expect(pool.lease(1) == .waitAndConnect)
+        #expect(pool.lease(2) == .waitAndConnect)
+        #expect(pool.lease(3) == .reject)
     }
 
     @Test("A lost connection is replaced if somebody waits")
     func discardWithWaiter() {
         var pool = Pool(capacity: 1, maxWaiting: 1)
-        #expect(pool.lease(1) == .waitAndDial)
-        #expect(pool.dialed(10) == .handOver(10, to: 1))
+        #expect(pool.lease(1) == .waitAndConnect)
+        #expect(pool.connected(10) == .handOver(10, to: 1))
         #expect(pool.lease(2) == .wait)
         #expect(pool.discardLeased() == true)
-        #expect(pool.dialed(11) == .handOver(11, to: 2))
+        #expect(pool.connected(11) == .handOver(11, to: 2))
         #expect(pool.discardLeased() == false)
     }
 
     @Test("A failed dial is told to who waited longest, and the others get a dial of their own")
-    func dialFails() {
+    func connectFails() {
         var pool = Pool(capacity: 1, maxWaiting: 2)
-        #expect(pool.lease(1) == .waitAndDial)
+        #expect(pool.lease(1) == .waitAndConnect)
         #expect(pool.lease(2) == .wait)
-        #expect(pool.dialFailed() == .fail(1))
-        #expect(pool.dialIfNeeded() == true)
-        #expect(pool.dialed(10) == .handOver(10, to: 2))
+        #expect(pool.connectFailed() == .fail(1))
+        #expect(pool.connectIfNeeded() == true)
+        #expect(pool.connected(10) == .handOver(10, to: 2))
     }
 
     @Test("Who left the queue is not served, and the connection is kept")
     func cancelled() {
         var pool = Pool(capacity: 1, maxWaiting: 1)
-        #expect(pool.lease(1) == .waitAndDial)
+        #expect(pool.lease(1) == .waitAndConnect)
         pool.cancel(1)
-        #expect(pool.dialed(10) == .keep(10))
+        #expect(pool.connected(10) == .keep(10))
         #expect(pool.lease(2) == .use(10))
     }
 
     @Test("A retry does not take an idle connection")
     func fresh() {
         var pool = Pool(capacity: 2, maxWaiting: 0)
-        #expect(pool.lease(1) == .waitAndDial)
-        #expect(pool.dialed(10) == .handOver(10, to: 1))
+        #expect(pool.lease(1) == .waitAndConnect)
+        #expect(pool.connected(10) == .handOver(10, to: 1))
         #expect(pool.release(10) == .keep(10))
-        #expect(pool.lease(2, isFresh: true) == .waitAndDial)
-        #expect(pool.dialed(11) == .handOver(11, to: 2))
+        #expect(pool.lease(2, isFresh: true) == .waitAndConnect)
+        #expect(pool.connected(11) == .handOver(11, to: 2))
         #expect(pool.idle == [10])
     }
 
     @Test("Idle connections leave one by one or all together")
     func idleLeave() {
         var pool = Pool(capacity: 2, maxWaiting: 0)
-        #expect(pool.dialed(10) == .keep(10))
-        #expect(pool.dialed(11) == .keep(11))
+        #expect(pool.connected(10) == .keep(10))
+        #expect(pool.connected(11) == .keep(11))
         pool.discardIdle(10)
         pool.discardIdle(99)
         #expect(pool.idle == [11])
@@ -108,13 +108,13 @@ struct UpstreamPoolStateMachineTests {
     @Test("Events that cannot happen stop nothing")
     func impossible() {
         var pool = Pool(capacity: 0, maxWaiting: -1)
-        #expect(pool.dialFailed() == .nothing)
+        #expect(pool.connectFailed() == .nothing)
         #expect(pool.discardLeased() == false)
         pool.cancel(1)
         pool.discardIdle(1)
         #expect(pool.release(1) == .keep(1))
         #expect(pool.takeIdle() == [1])
-        #expect(pool.dialIfNeeded() == false)
+        #expect(pool.connectIfNeeded() == false)
     }
 
     @Test("Whatever happens in whatever order, nobody is lost or served twice and the capacity holds")
@@ -135,7 +135,7 @@ private struct PoolModel {
     private var waiting: [Int] = []
     private var leased: Set<Int> = []
     private var idle: Set<Int> = []
-    private var dialing = 0
+    private var connecting = 0
     private var next = 0
     /// How many connections more than the capacity there may be: one for each retry that passed an idle one over.
     private var allowance = 0
@@ -149,12 +149,12 @@ private struct PoolModel {
     mutating func step() {
         switch Int.random(in: 0..<12, using: &generator) {
         case 0...3: lease(isFresh: Int.random(in: 0..<8, using: &generator) == 0)
-        case 4, 5: dialed()
-        case 6: dialFailed()
+        case 4, 5: connected()
+        case 6: connectFailed()
         case 7, 8: release()
         case 9:
             guard leased.popFirst() != nil else { return }
-            if pool.discardLeased() { dialing += 1 }
+            if pool.discardLeased() { connecting += 1 }
         case 10:
             if let connection = idle.popFirst() { pool.discardIdle(connection) }
         default:
@@ -167,8 +167,8 @@ private struct PoolModel {
 
     /// Everything that is under way ends: then nobody waits.
     mutating func settle() {
-        while dialing > 0 || !leased.isEmpty {
-            if dialing > 0 { dialed() } else { release() }
+        while connecting > 0 || !leased.isEmpty {
+            if connecting > 0 { connected() } else { release() }
             check()
         }
         #expect(waiting.isEmpty)
@@ -182,19 +182,19 @@ private struct PoolModel {
             #expect(!isFresh)
             #expect(idle.remove(connection) != nil)
             leased.insert(connection)
-        case .waitAndDial:
+        case .waitAndConnect:
             waiting.append(next)
-            dialing += 1
+            connecting += 1
         case .wait: waiting.append(next)
-        case .refuse: #expect(leased.count + dialing >= capacity)
+        case .reject: #expect(leased.count + connecting >= capacity)
         }
     }
 
-    private mutating func dialed() {
-        guard dialing > 0 else { return }
-        dialing -= 1
+    private mutating func connected() {
+        guard connecting > 0 else { return }
+        connecting -= 1
         next += 1
-        available(next, pool.dialed(next))
+        available(next, pool.connected(next))
     }
 
     private mutating func release() {
@@ -202,20 +202,20 @@ private struct PoolModel {
         available(connection, pool.release(connection))
     }
 
-    private mutating func dialFailed() {
-        guard dialing > 0 else { return }
-        dialing -= 1
-        switch pool.dialFailed() {
+    private mutating func connectFailed() {
+        guard connecting > 0 else { return }
+        connecting -= 1
+        switch pool.connectFailed() {
         case .fail(let waiter):
             #expect(waiting.first == waiter)
             waiting.removeFirst()
         case .nothing: #expect(waiting.isEmpty)
         }
-        if pool.dialIfNeeded() { dialing += 1 }
+        if pool.connectIfNeeded() { connecting += 1 }
     }
 
     private mutating func available(
-        _ connection: Int, _ action: UpstreamPoolStateMachine<Int, Int>.OnAvailable
+        _ connection: Int, _ action: UpstreamPoolStateMachine<Int, Int>.AvailabilityAction
     ) {
         switch action {
         case .handOver(let handed, let waiter):
@@ -232,13 +232,13 @@ private struct PoolModel {
 
     private func check() {
         #expect(pool.leased == leased.count)
-        #expect(pool.dialing == dialing)
+        #expect(pool.connecting == connecting)
         #expect(Set(pool.idle) == idle)
         #expect(idle.isDisjoint(with: leased))
         #expect(Array(pool.waiting) == waiting)
-        #expect(leased.count + dialing + idle.count <= capacity + allowance)
-        if allowance == 0 { #expect(leased.count + dialing <= capacity) }
+        #expect(leased.count + connecting + idle.count <= capacity + allowance)
+        if allowance == 0 { #expect(leased.count + connecting <= capacity) }
         // Who waits has a connection to hope for.
-        if !waiting.isEmpty { #expect(leased.count + dialing > 0) }
+        if !waiting.isEmpty { #expect(leased.count + connecting > 0) }
     }
 }

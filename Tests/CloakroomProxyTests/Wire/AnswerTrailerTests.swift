@@ -3,16 +3,16 @@ import NIOCore
 import Testing
 
 @Suite("Trailers of answers (RFC 9110 §6.5)", .serialized)
-struct AnswerTrailerTests {
-    private static let answer =
+struct ResponseTrailerTests {
+    private static let response =
         "HTTP/1.1 200 OK\r\nTrailer: X-Checksum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Checksum: 1\r\n"
         + "Content-Length: 7\r\nTransfer-Encoding: chunked\r\nSet-Cookie: __Host-cloakroom=evil\r\nLocation: /evil\r\n"
         + "WWW-Authenticate: Basic\r\nConnection: close\r\nX-Other: 2\r\n\r\n"
 
     /// What a client gets behind the head, until the gateway closes.
     private static func body(_ request: String) async throws -> String {
-        try await GatewaySetup([.request, .send(answer)]).run { gateway in
-            let client = try await WirePeer.connect(port: gateway.port)
+        try await GatewaySetup([.request, .send(response)]).run { gateway in
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(request)
             let head = try await client.head()
             #expect(!head.contains("X-Checksum"))

@@ -12,8 +12,8 @@ struct ConnectionOptionLimitTests {
         try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get("/public/a", Self.line(32))).text == "ok")
-            let answer = try await client.exchange(Ask.get("/public/a", Self.line(32), "Connection: c"))
-            #expect(answer.status == 400)
+            let response = try await client.exchange(Ask.get("/public/a", Self.line(32), "Connection: c"))
+            #expect(response.status == 400)
             try await client.closed()
             #expect(gateway.upstream.requests.count == 1)
             try await gateway.metric("cloakroom_wire_rejections_total{kind=\"connection_options\"} 1")
@@ -23,8 +23,8 @@ struct ConnectionOptionLimitTests {
     @Test(
         "Rule 46: a response with more than 32 of them is 502, an interim one too", arguments: ["200 OK", "103 Hints"])
     func response(status: String) async throws {
-        let answer = "HTTP/1.1 \(status)\r\n\(Self.line(33))\r\nContent-Length: 2\r\n\r\nok"
-        try await GatewaySetup([.request, .send(answer)], [.request, .send(Reply.ok)]).run { gateway in
+        let response = "HTTP/1.1 \(status)\r\n\(Self.line(33))\r\nContent-Length: 2\r\n\r\nok"
+        try await GatewaySetup([.request, .send(response)], [.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get()).status == 502)
             #expect(try await client.exchange(Ask.get()).text == "ok")

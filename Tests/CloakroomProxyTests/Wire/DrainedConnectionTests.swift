@@ -22,9 +22,9 @@ struct DrainedConnectionTests {
             _ = try await upstream.head()
             try await Self.drain(gateway)
             upstream.send(Reply.ok)
-            let answer = try await client.answer()
-            #expect(answer.text == "ok")
-            #expect(answer["Connection"] == "close")
+            let response = try await client.response()
+            #expect(response.text == "ok")
+            #expect(response["Connection"] == "close")
             try await client.closed()
             // The second was not begun: it is safe to send again (RFC 9112 §9.3.1).
             #expect(upstream.unread.isEmpty)
@@ -44,9 +44,9 @@ struct DrainedConnectionTests {
             client.send("def")
             #expect(try await upstream.text(6) == "abcdef")
             upstream.send(Reply.ok)
-            let answer = try await client.answer()
-            #expect(answer.text == "ok")
-            #expect(answer["Connection"] == "close")
+            let response = try await client.response()
+            #expect(response.text == "ok")
+            #expect(response["Connection"] == "close")
             try await client.closed()
             try await gateway.stopped()
         }
@@ -65,13 +65,13 @@ struct DrainedConnectionTests {
                             // An idle connection may be closed at any time; an answer that has begun is whole.
                             client.send(Ask.get())
                             do {
-                                let answer = try await client.answer()
-                                #expect(answer.text == "ok")
+                                let response = try await client.response()
+                                #expect(response.text == "ok")
                                 count += 1
                                 if count == 20 { started.open() }
-                                if answer["Connection"] == "close" { return count }
-                            } catch let cut as AnswerCut {
-                                #expect(cut.answer == nil)
+                                if response["Connection"] == "close" { return count }
+                            } catch let cut as ResponseTruncated {
+                                #expect(cut.response == nil)
                                 #expect(client.unread.isEmpty)
                                 return count
                             }

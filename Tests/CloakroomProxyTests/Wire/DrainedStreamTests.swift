@@ -11,10 +11,10 @@ struct DrainedStreamTests {
 
     /// A gateway that would wait for a minute, and how long it waited.
     private static func stopping(
-        http2: Bool = false, _ body: (RunningGateway, WireServer) async throws -> Void
+        http2: Bool = false, _ body: (RunningGateway, RawServer) async throws -> Void
     ) async throws {
         try await Tunnel.gateway(
-            plan: {
+            configuration: {
                 $0.timeouts.drain = .seconds(60)
                 $0.listeners[0].http2 = http2
             }
@@ -29,7 +29,7 @@ struct DrainedStreamTests {
     @Test("It ends at once, as its framing has it, and the gateway stops (RFC 9112 §7.1)")
     func chunked() async throws {
         try await Self.stopping { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(Ask.get())
             let upstream = try await server.peer()
             _ = try await upstream.head()
@@ -46,7 +46,7 @@ struct DrainedStreamTests {
     @Test("One that answers a POST has an end of its own, and is waited for")
     func post() async throws {
         try await Self.stopping { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
             let upstream = try await server.peer()
             _ = try await upstream.head()
@@ -63,7 +63,7 @@ struct DrainedStreamTests {
     @Test("To HTTP/1.0 it ends with the connection, which is closed and not reset (RFC 9112 §6.3)")
     func version10() async throws {
         try await Self.stopping { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send("GET /public/a HTTP/1.0\r\n\r\n")
             let upstream = try await server.peer()
             _ = try await upstream.head()
@@ -86,10 +86,10 @@ struct DrainedStreamTests {
             upstream.send(Self.head + Self.event)
             try await eventually("an event") { client.stream(1).bodyCount == 9 }
             await gateway.beginDrain()
-            let answer = try await client.answer(1)
-            #expect(answer.isEnded)
-            #expect(answer.reset == nil)
-            #expect(answer.text == "data: 1\n\n")
+            let response = try await client.response(1)
+            #expect(response.isEnded)
+            #expect(response.reset == nil)
+            #expect(response.text == "data: 1\n\n")
             try await upstream.closed()
         }
     }
@@ -103,14 +103,14 @@ struct DrainedStreamTests {
                 let upstream = try await server.peer()
                 _ = try await upstream.head()
                 await gateway.beginDrain()
-                try await eventually("a GOAWAY") { !client.farewells.isEmpty }
+                try await eventually("a GOAWAY") { !client.goAways.isEmpty }
                 upstream.send(Self.head)
-                let answer = try await client.answer(1)
-                #expect(answer.status == 200 && answer.isEnded && answer.reset == nil)
+                let response = try await client.response(1)
+                #expect(response.status == 200 && response.isEnded && response.reset == nil)
             } else {
                 let idle = try await gateway.client()
                 #expect(try await idle.exchange(Ask.get("/nowhere")).status == 404)
-                let client = try await WirePeer.connect(port: gateway.port)
+                let client = try await RawPeer.connect(port: gateway.port)
                 client.send(Ask.get())
                 let upstream = try await server.peer()
                 _ = try await upstream.head()
@@ -133,7 +133,7 @@ struct DrainedStreamTests {
         ])
     func finite(fields: String) async throws {
         try await Self.stopping { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(Ask.get())
             let upstream = try await server.peer()
             _ = try await upstream.head()

@@ -11,11 +11,11 @@ struct EventStreamTests {
     /// Begins an event stream.
     private static func open(
         _ setup: GatewaySetup = GatewaySetup(), request: String = Ask.get(), head: String = chunkedHead,
-        plan adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
-        body: (_ client: WirePeer, _ upstream: WirePeer) async throws -> Void
+        configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
+        body: (_ client: RawPeer, _ upstream: RawPeer) async throws -> Void
     ) async throws {
-        try await Tunnel.gateway(setup, plan: adjust) { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+        try await Tunnel.gateway(setup, configuration: adjust) { gateway, server in
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(request)
             let upstream = try await server.peer()
             _ = try await upstream.head()
@@ -50,7 +50,7 @@ struct EventStreamTests {
     @Test("It may be silent for longer than another body, and not for ever (HTML §9.2.8)")
     func silence() async throws {
         try await Self.open(
-            plan: {
+            configuration: {
                 $0.timeouts.bodyIdle = .milliseconds(100)
                 $0.timeouts.tunnelIdle = .milliseconds(1_500)
             }
@@ -72,7 +72,7 @@ struct EventStreamTests {
     func otherBody() async throws {
         try await Self.open(
             head: Self.chunkedHead.replacing("text/event-stream", with: "text/event-streams"),
-            plan: {
+            configuration: {
                 $0.timeouts.bodyIdle = .milliseconds(100)
                 $0.timeouts.tunnelIdle = .seconds(300)
             }
@@ -130,7 +130,7 @@ struct EventStreamTests {
     @Test("A long poll has its route's own time for the head, and its own for pauses (RFC 9110 §15.6.5)")
     func longPoll() async throws {
         try await Tunnel.gateway(
-            plan: {
+            configuration: {
                 $0.timeouts.responseHead = .milliseconds(100)
                 $0.timeouts.bodyIdle = .milliseconds(100)
                 $0.routes[0].responseHeadTimeout = .seconds(60)
@@ -146,14 +146,14 @@ struct EventStreamTests {
             upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")
             #expect(try await gateway.client().exchange(Ask.get("/token/a")).status == 504)
             upstream.send("k")
-            #expect(try await client.answer().text == "ok")
+            #expect(try await client.response().text == "ok")
         }
     }
 
     @Test("A route's own time for pauses goes for what is sent up, too (RFC 9110 §15.5.9)")
     func slowUpload() async throws {
         try await Tunnel.gateway(
-            plan: {
+            configuration: {
                 $0.timeouts.bodyIdle = .seconds(60)
                 $0.routes[1].bodyIdleTimeout = .milliseconds(150)
             }
@@ -162,13 +162,13 @@ struct EventStreamTests {
             patient.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha")
             let upstream = try await server.peer()
             _ = try await upstream.head()
-            let answer = try await gateway.client().exchange(
+            let response = try await gateway.client().exchange(
                 "POST /token/a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha")
-            #expect(answer.status == 408)
+            #expect(response.status == 408)
             patient.send("lf")
             #expect(try await upstream.text(4) == "half")
             upstream.send(Reply.ok)
-            #expect(try await patient.answer().text == "ok")
+            #expect(try await patient.response().text == "ok")
         }
     }
 }

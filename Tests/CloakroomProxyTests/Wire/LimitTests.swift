@@ -50,15 +50,15 @@ struct LimitTests {
     @Test("After so many requests the connection is closed in good order (RFC 9112 §9.6)", arguments: [1, 3])
     func requests(limit: Int) async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again])
-            .plan { $0.limits.requestsPerConnection = limit }
+            .configuration { $0.limits.requestsPerConnection = limit }
             .run { gateway in
                 let client = try await gateway.client()
                 // One more than it answers; answers of its own count as others do.
                 client.send(Ask.get("/nowhere") + String(repeating: Ask.get(), count: limit))
                 for number in 1...limit {
-                    let answer = try await client.answer()
-                    #expect(answer.status == (number == 1 ? 404 : 200))
-                    #expect(answer.values("Connection") == (number == limit ? ["close"] : []))
+                    let response = try await client.response()
+                    #expect(response.status == (number == 1 ? 404 : 200))
+                    #expect(response.values("Connection") == (number == limit ? ["close"] : []))
                 }
                 try await client.closed()
                 #expect(client.unread.isEmpty)
@@ -71,7 +71,7 @@ struct LimitTests {
     @Test("Of pipelined requests no more are read than fit in 64 KiB, and none is lost (RFC 9112 §9.3.2)")
     func pipelining() async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(Ask.get("/public/first"))
             let upstream = try await server.peer()
             _ = try await upstream.head()
@@ -79,7 +79,7 @@ struct LimitTests {
             let filler = String(repeating: "x", count: 4_000)
             let batch = String(repeating: Ask.get("/nowhere", "X: \(filler)"), count: 100)
             let flood = Task { try await client.stream(ByteBuffer(string: batch), times: 50) }
-            let sent = try await settled { client.sent }
+            let sent = try await waitUntilStable { client.sent }
             #expect(sent < 16 << 20)
             // Somebody else does not wait.
             #expect(try await gateway.client().exchange(Ask.get("/nowhere")).status == 404)
@@ -98,7 +98,7 @@ struct LimitTests {
 
     @Test("Order is kept among answers of both kinds, bodies included (RFC 9112 §9.3.2)")
     func order() async throws {
-        let endpoints = FakeEndpoints { request in OwnResponse(status: 200, content: .json(request.body.bytes)) }
+        let endpoints = FakeEndpoints { request in AccountResponse(status: 200, content: .json(request.body.bytes)) }
         try await GatewaySetup([.request, .send(Reply.ok), .again]).with(\.endpoints, endpoints).run { gateway in
             let client = try await gateway.client()
             var requests = ""
@@ -108,11 +108,11 @@ struct LimitTests {
             }
             client.send(requests)
             for number in 0..<100 {
-                #expect(try await client.answer().text == "\(number)")
-                #expect(try await client.answer().text == "ok")
-                #expect(try await client.answer().status == 404)
-                #expect(try await client.answer().text == "ok")
-                #expect(try await client.answer().status == 401)
+                #expect(try await client.response().text == "\(number)")
+                #expect(try await client.response().text == "ok")
+                #expect(try await client.response().status == 404)
+                #expect(try await client.response().text == "ok")
+                #expect(try await client.response().status == 401)
             }
             #expect(gateway.upstream.requests.map(\.line).filter { $0.hasPrefix("GET") }.count == 100)
             let uploads = gateway.upstream.requests.filter { $0.line.hasPrefix("POST") }.map(\.text)

@@ -59,7 +59,7 @@ struct MalformedChunkTests {
     private static let smuggled = "GET /public/smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
 
     @Test("They are 400, both connections end, and the upstream sees no end of them", arguments: cases)
-    func refused(body: Case) async throws {
+    func rejected(body: Case) async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await gateway.client()
             client.send(Self.head + "3\r\nabc\r\n")
@@ -67,9 +67,9 @@ struct MalformedChunkTests {
             _ = try await upstream.head()
             #expect(try await upstream.text(8) == "3\r\nabc\r\n")
             client.send(body.body + Self.smuggled)
-            let answer = try await client.answer()
-            #expect(answer.status == 400)
-            #expect(answer["Connection"] == "close")
+            let response = try await client.response()
+            #expect(response.status == 400)
+            #expect(response["Connection"] == "close")
             try await client.closed()
             #expect(client.unread.isEmpty)
             try await upstream.closed()

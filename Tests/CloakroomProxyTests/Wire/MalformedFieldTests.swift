@@ -51,12 +51,12 @@ struct MalformedFieldTests {
     @Test(
         "They are refused, the connection ends, and nothing of them or behind them reaches the upstream",
         arguments: cases)
-    func refused(request: MalformedRequestTests.Case) async throws {
+    func rejected(request: MalformedRequestTests.Case) async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()
-            let answer = try await client.exchange(request.request + Ask.get("/public/smuggled"))
-            #expect(answer.status == request.status)
-            #expect(answer["Connection"] == "close")
+            let response = try await client.exchange(request.request + Ask.get("/public/smuggled"))
+            #expect(response.status == request.status)
+            #expect(response["Connection"] == "close")
             try await client.closed()
             #expect(client.unread.isEmpty)
             #expect(gateway.upstream.connections.isEmpty)
@@ -66,10 +66,10 @@ struct MalformedFieldTests {
     @Test("A field's value may have spaces, tabs and any byte above ASCII in it (RFC 9110 §5.5)")
     func oddButGood() async throws {
         try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
-            let answer = try await gateway.client().exchange(
+            let response = try await gateway.client().exchange(
                 Ask.get("/public/a", "X-Odd: \t a\tb  c é \t", "X-Empty:", "X-Empty-Too:  ", "!#$%&'*+-.^_`|~9: tokens")
             )
-            #expect(answer.text == "ok")
+            #expect(response.text == "ok")
             let request = gateway.upstream.requests[0]
             #expect(request.head.contains("a\tb  c é"))
             #expect(request.head.contains("!#$%&'*+-.^_`|~9: tokens"))

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @Suite("What is passed on to the upstream", .serialized)
-struct PassingOnTests {
+struct ForwardingFieldTests {
     private static let upload = "POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
 
     @Test("Trailers go up with the body, but not those that control framing, routing or who it is (RFC 9110 §6.5.1)")
@@ -78,7 +78,8 @@ struct PassingOnTests {
         let sessions = FakeSessions()
         let cookie = sessions.add()
         try await GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, sessions)
-            .plan { plan in plan.trustedPeers = [AddressRange("127.0.0.0/8")].compactMap { $0 } }
+            .configuration { configuration in configuration.trustedPeers = [CIDRBlock("127.0.0.0/8")].compactMap { $0 }
+            }
             .run { gateway in
                 let client = try await gateway.client()
                 for path in ["/public/a", "/token/a", "/private/a"] {
@@ -95,7 +96,8 @@ struct PassingOnTests {
     /// Requests by a peer that is trusted.
     private static func trusted(_ fields: String...) async throws -> ScriptedUpstream.Request {
         try await GatewaySetup([.request, .send(Reply.ok)])
-            .plan { plan in plan.trustedPeers = [AddressRange("127.0.0.0/8")].compactMap { $0 } }
+            .configuration { configuration in configuration.trustedPeers = [CIDRBlock("127.0.0.0/8")].compactMap { $0 }
+            }
             .run { gateway in
                 let lines = (["GET /public/a HTTP/1.1", "Host: a"] + fields).joined(separator: "\r\n")
                 #expect(try await gateway.client().exchange(lines + "\r\n\r\n").text == "ok")
@@ -130,16 +132,16 @@ struct PassingOnTests {
             "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT", "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT",
             "If-Range: \"a\"", "Accept-Encoding: br;q=1.0, gzip", "Accept-Language: de", "Accept: */*",
         ]
-        let answer =
+        let response =
             "HTTP/1.1 304 Not Modified\r\nETag: W/\"1\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
             + "Cache-Control: max-age=1\r\nVary: Accept-Encoding\r\n\r\n"
-        try await GatewaySetup([.request, .send(answer)]).run { gateway in
+        try await GatewaySetup([.request, .send(response)]).run { gateway in
             let client = try await gateway.client()
             let request = (["GET /public/a HTTP/1.1", "Host: a"] + lines).joined(separator: "\r\n") + "\r\n\r\n"
-            let answer = try await client.exchange(request)
-            #expect(answer.status == 304)
-            #expect(answer["ETag"] == "W/\"1\"")
-            #expect(answer["Vary"] == "Accept-Encoding")
+            let response = try await client.exchange(request)
+            #expect(response.status == 304)
+            #expect(response["ETag"] == "W/\"1\"")
+            #expect(response["Vary"] == "Accept-Encoding")
             for line in lines { #expect(gateway.upstream.requests[0].head.contains("\r\n\(line)"), "\(line)") }
         }
     }

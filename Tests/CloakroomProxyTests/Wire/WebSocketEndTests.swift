@@ -8,14 +8,14 @@ import Testing
 struct WebSocketEndTests {
     /// Begins a tunnel that belongs to a session.
     private static func open(
-        _ adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
+        _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
         body: (Tunnel, _ signOut: () async throws -> Void) async throws -> Void
     ) async throws {
         let sessions = FakeSessions()
         let cookie = sessions.add()
         try await Tunnel.open(
             GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/private/socket", cookie),
-            plan: adjust
+            configuration: adjust
         ) { tunnel in
             try await body(tunnel) { try await sessions.signOut(cookie) }
         }
@@ -24,7 +24,7 @@ struct WebSocketEndTests {
     @Test("Silence ends it after a time of its own, longer than that for bodies (RFC 6455 §7.1.4)")
     func silence() async throws {
         try await Tunnel.open(
-            plan: {
+            configuration: {
                 $0.timeouts.bodyIdle = .milliseconds(50)
                 $0.timeouts.tunnelIdle = .milliseconds(600)
             }
@@ -90,7 +90,7 @@ struct WebSocketEndTests {
             sessions.forget(load: .fail)
             try await eventually("two looks") { sessions.loads >= 2 }
             #expect(!tunnel.client.isClosed)
-            sessions.forget(load: .answer(.none(.revoked)))
+            sessions.forget(load: .response(.missing(.revoked)))
             #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
             #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_008)
             try await tunnel.client.closed()
@@ -163,8 +163,8 @@ struct WebSocketEndTests {
 
     @Test("A drain finds a tunnel whose handshake is not answered yet: it is let through, and ends (RFC 6455 §7.4.1)")
     func drainInHandshake() async throws {
-        try await Tunnel.gateway(plan: { $0.timeouts.drain = .seconds(20) }) { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+        try await Tunnel.gateway(configuration: { $0.timeouts.drain = .seconds(20) }) { gateway, server in
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(Handshake.request())
             let upstream = try await server.peer()
             _ = try await upstream.head()
@@ -222,7 +222,7 @@ struct WebSocketEndTests {
     @Test("A client that goes before the upstream has agreed takes the request with it (RFC 6455 §4.1)")
     func clientGoesEarly() async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(Handshake.request())
             let upstream = try await server.peer()
             _ = try await upstream.head()
@@ -236,7 +236,7 @@ struct WebSocketEndTests {
         let sessions = FakeSessions()
         let cookie = sessions.add()
         try await Tunnel.gateway(GatewaySetup().with(\.sessions, sessions)) { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(Handshake.request("/private/socket", cookie))
             let upstream = try await server.peer()
             _ = try await upstream.head()

@@ -8,7 +8,7 @@ struct WebSocketHandshakeTests {
     @Test("The handshake is passed on both ways; Upgrade and Connection are written anew (RFC 6455 §4.1, §4.2.2)")
     func passedOn() async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(Handshake.request("/public/socket?a=b", "Origin: https://shop.test"))
             let upstream = try await server.peer()
             let request = ScriptedUpstream.Request(head: try await upstream.head())
@@ -22,14 +22,14 @@ struct WebSocketHandshakeTests {
             #expect(request.values("Origin") == ["https://shop.test"])
             #expect(request.values("Via") == ["1.1 cloakroom"])
             upstream.send(Handshake.consent)
-            let answer = ScriptedUpstream.Request(head: try await client.head())
-            #expect(answer.line == "HTTP/1.1 101 Switching Protocols")
-            #expect(answer.values("Connection") == ["Upgrade"])
-            #expect(answer.values("Upgrade") == ["websocket"])
-            #expect(answer.values("Sec-WebSocket-Accept") == ["s3pPLMBiTxaQ9kYGzzhZRbK+xOo="])
-            #expect(answer.values("Sec-WebSocket-Protocol") == ["chat"])
-            #expect(answer.values("Content-Length").isEmpty)
-            #expect(answer.values("Transfer-Encoding").isEmpty)
+            let response = ScriptedUpstream.Request(head: try await client.head())
+            #expect(response.line == "HTTP/1.1 101 Switching Protocols")
+            #expect(response.values("Connection") == ["Upgrade"])
+            #expect(response.values("Upgrade") == ["websocket"])
+            #expect(response.values("Sec-WebSocket-Accept") == ["s3pPLMBiTxaQ9kYGzzhZRbK+xOo="])
+            #expect(response.values("Sec-WebSocket-Protocol") == ["chat"])
+            #expect(response.values("Content-Length").isEmpty)
+            #expect(response.values("Transfer-Encoding").isEmpty)
         }
     }
 
@@ -38,8 +38,8 @@ struct WebSocketHandshakeTests {
         arguments: ["Sec-WebSocket-Key: YWFhYWFhYWFhYWFhYWFhYQ==", "Sec_WebSocket_Key: a", "Sec-WebSocket-Version: 8"])
     func doubled(line: String) async throws {
         try await Tunnel.gateway { gateway, server in
-            let answer = try await gateway.client().exchange(Handshake.request("/public/socket", line))
-            #expect(answer.status == 400)
+            let response = try await gateway.client().exchange(Handshake.request("/public/socket", line))
+            #expect(response.status == 400)
             #expect(server.peers.isEmpty)
         }
     }
@@ -53,9 +53,9 @@ struct WebSocketHandshakeTests {
                 Handshake.request("/private/socket", "Authorization: Bearer mine"),
             ] {
                 let client = try await gateway.client()
-                let answer = try await client.exchange(request)
-                #expect(answer.status == 401)
-                #expect(answer.problemReason == "no_session")
+                let response = try await client.exchange(request)
+                #expect(response.status == 401)
+                #expect(response.problemReason == "no_session")
                 // It was an ordinary answer: the connection goes on.
                 #expect(try await client.exchange(Ask.get("/nowhere")).status == 404)
             }
@@ -68,7 +68,7 @@ struct WebSocketHandshakeTests {
         let sessions = FakeSessions()
         let cookie = sessions.add()
         try await Tunnel.gateway(GatewaySetup().with(\.sessions, sessions)) { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(Handshake.request("/private/socket", cookie))
             let request = ScriptedUpstream.Request(head: try await server.peer().head())
             #expect(request.values("Authorization") == ["Bearer \(Canary.accessToken)"])
@@ -81,7 +81,7 @@ struct WebSocketHandshakeTests {
     @Test(
         "An upstream that refuses is answered for, and both connections go on (RFC 6455 §4.2.2)",
         arguments: [403, 426, 200])
-    func refused(status: Int) async throws {
+    func rejected(status: Int) async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await gateway.client()
             for _ in 0..<2 {
@@ -89,11 +89,11 @@ struct WebSocketHandshakeTests {
                 let upstream = try await server.peer()
                 _ = try await upstream.head()
                 upstream.send("HTTP/1.1 \(status) X\r\nSec-WebSocket-Version: 13\r\nContent-Length: 2\r\n\r\nno")
-                let answer = try await client.answer()
-                #expect(answer.status == status)
-                #expect(answer.text == "no")
-                #expect(answer["Sec-WebSocket-Version"] == "13")
-                #expect(answer.values("Connection").isEmpty)
+                let response = try await client.response()
+                #expect(response.status == status)
+                #expect(response.text == "no")
+                #expect(response["Sec-WebSocket-Version"] == "13")
+                #expect(response.values("Connection").isEmpty)
             }
             #expect(server.peers.count == 1)
         }
@@ -113,8 +113,8 @@ struct WebSocketHandshakeTests {
             let upstream = try await server.peer()
             _ = try await upstream.head()
             upstream.send("HTTP/1.1 101 Switching Protocols\r\n\(fields)\r\nstrange bytes")
-            let answer = try await client.answer()
-            #expect(answer.status == 502)
+            let response = try await client.response()
+            #expect(response.status == 502)
             #expect(!client.unread.contains("strange"))
             try await upstream.closed()
             #expect(try await client.exchange(Ask.get("/nowhere")).status == 404)
@@ -151,13 +151,13 @@ struct WebSocketHandshakeTests {
                 !request.hasSuffix("body") || upstream.unread == "body"
             }
             upstream.send(Reply.ok)
-            #expect(try await client.answer().text == "ok")
+            #expect(try await client.response().text == "ok")
         }
     }
 
     @Test("A route that does not allow it ignores the upgrade; a 101 is then 502 (RFC 9110 §7.8, §15.2.2)")
     func notAllowed() async throws {
-        try await WireServer.run { port, server in
+        try await RawServer.run { port, server in
             try await GatewaySetup().with(\.upstreamPort, port).run { gateway in
                 let client = try await gateway.client()
                 client.send(Handshake.request())
@@ -166,7 +166,7 @@ struct WebSocketHandshakeTests {
                 #expect(head.values("Upgrade").isEmpty)
                 #expect(head.values("Connection").isEmpty)
                 upstream.send(Handshake.consent)
-                #expect(try await client.answer().status == 502)
+                #expect(try await client.response().status == 502)
                 try await upstream.closed()
             }
         }
@@ -175,7 +175,7 @@ struct WebSocketHandshakeTests {
     @Test("What the client sends before the consent is neither lost nor passed on early (RFC 6455 §4.1)")
     func beforeConsent() async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(Handshake.request() + "early")
             let upstream = try await server.peer()
             _ = try await upstream.head()
@@ -189,22 +189,22 @@ struct WebSocketHandshakeTests {
     }
 
     @Test("What the client sent before a refusal is read as its next request (RFC 9112 §9.3.2)")
-    func beforeRefusal() async throws {
+    func beforeRejection() async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await gateway.client()
             client.send(Handshake.request() + Ask.get("/nowhere"))
             let upstream = try await server.peer()
             _ = try await upstream.head()
             upstream.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
-            #expect(try await client.answer().status == 403)
-            #expect(try await client.answer().status == 404)
+            #expect(try await client.response().status == 403)
+            #expect(try await client.response().status == 404)
         }
     }
 
     @Test("What the upstream sends right behind its consent arrives behind it (RFC 6455 §4.2.2)")
     func behindConsent() async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port)
+            let client = try await RawPeer.connect(port: gateway.port)
             client.send(Handshake.request())
             let upstream = try await server.peer()
             _ = try await upstream.head()
@@ -216,15 +216,15 @@ struct WebSocketHandshakeTests {
     }
 
     @Test("An upstream that does not answer the handshake in time is 504, and one that hangs up 502 (RFC 9110 §15.6.5)")
-    func noAnswer() async throws {
-        try await Tunnel.gateway(plan: { $0.timeouts.responseHead = .milliseconds(200) }) { gateway, server in
+    func noResponse() async throws {
+        try await Tunnel.gateway(configuration: { $0.timeouts.responseHead = .milliseconds(200) }) { gateway, server in
             let client = try await gateway.client()
             #expect(try await client.exchange(Handshake.request()).status == 504)
             client.send(Handshake.request())
             let upstream = try await server.peer(1)
             _ = try await upstream.head()
             try await upstream.close()
-            #expect(try await client.answer().status == 502)
+            #expect(try await client.response().status == 502)
         }
     }
 
@@ -241,7 +241,7 @@ struct WebSocketHandshakeTests {
             let upstream = try await tunnel.server.peer(1)
             _ = try await upstream.head()
             upstream.send(Reply.ok)
-            #expect(try await next.answer().text == "ok")
+            #expect(try await next.response().text == "ok")
         }
     }
 }

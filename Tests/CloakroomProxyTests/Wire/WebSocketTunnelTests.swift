@@ -61,7 +61,7 @@ struct WebSocketTunnelTests {
             try await tunnel.client.setReading(false)
             let down = Task { try await tunnel.upstream.stream(Self.megabyte, times: Self.total >> 20) }
             try await eventually("the first megabyte") { tunnel.upstream.sent > 0 }
-            let sent = try await settled { tunnel.upstream.sent }
+            let sent = try await waitUntilStable { tunnel.upstream.sent }
             #expect(sent < Self.bound)
             // The other direction does not wait.
             tunnel.client.send("hello")
@@ -79,7 +79,7 @@ struct WebSocketTunnelTests {
             try await tunnel.upstream.setReading(false)
             let up = Task { try await tunnel.client.stream(Self.megabyte, times: Self.total >> 20) }
             try await eventually("the first megabyte") { tunnel.client.sent > 0 }
-            let sent = try await settled { tunnel.client.sent }
+            let sent = try await waitUntilStable { tunnel.client.sent }
             #expect(sent < Self.bound)
             tunnel.upstream.send("hello")
             #expect(try await tunnel.client.text(5) == "hello")
@@ -130,7 +130,7 @@ struct WebSocketTunnelTests {
                 try await tunnel.upstream.stream(Self.megabyte, times: Self.total >> 20)
                 try await tunnel.upstream.endOutput()
             }
-            _ = try await settled { tunnel.upstream.sent }
+            _ = try await waitUntilStable { tunnel.upstream.sent }
             try await tunnel.client.setReading(true)
             try await down.value
             #expect(Self.isWhole(try await tunnel.client.rest()))
@@ -148,7 +148,7 @@ struct WebSocketTunnelTests {
                 try await tunnel.client.stream(Self.megabyte, times: Self.total >> 20)
                 try await tunnel.client.endOutput()
             }
-            _ = try await settled { tunnel.client.sent }
+            _ = try await waitUntilStable { tunnel.client.sent }
             try await tunnel.upstream.setReading(true)
             try await up.value
             #expect(Self.isWhole(try await tunnel.upstream.rest()))
@@ -160,7 +160,7 @@ struct WebSocketTunnelTests {
     func manyShortOnes() async throws {
         try await Tunnel.gateway { gateway, server in
             for round in 0..<50 {
-                let client = try await WirePeer.connect(port: gateway.port)
+                let client = try await RawPeer.connect(port: gateway.port)
                 client.send(Handshake.request() + "first words")
                 let upstream = try await server.peer(round)
                 _ = try await upstream.head()

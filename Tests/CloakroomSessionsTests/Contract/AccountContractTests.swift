@@ -8,8 +8,8 @@ import Testing
 struct AccountContractTests {
     private let start = Sample.start
 
-    @Test("lists them, the latest first, and nobody else's", arguments: StoreUnderTest.all)
-    func lists(kind: StoreUnderTest) async throws {
+    @Test("lists them, the latest first, and nobody else's", arguments: SessionStoreCase.all)
+    func lists(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             var mine: [Session] = []
             for second in 0..<5 {
@@ -23,8 +23,8 @@ struct AccountContractTests {
         }
     }
 
-    @Test("leaves out sessions that are over", arguments: StoreUnderTest.all)
-    func listsLiveOnes(kind: StoreUnderTest) async throws {
+    @Test("leaves out sessions that are over", arguments: SessionStoreCase.all)
+    func listsLiveOnes(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ended, _) = try await store.create(Sample.new(1), now: start)
             _ = try await store.create(Sample.new(1), now: start)
@@ -36,45 +36,46 @@ struct AccountContractTests {
         }
     }
 
-    @Test("shows when a session was used last", arguments: StoreUnderTest.all)
-    func showsUse(kind: StoreUnderTest) async throws {
+    @Test("shows when a session was used last", arguments: SessionStoreCase.all)
+    func showsUse(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(1), now: start)
-            _ = try await store.look(ticket, at: start + .seconds(100))
+            _ = try await store.lookup(ticket, at: start + .seconds(100))
             let listed = try await store.sessions(of: Sample.account(1), now: start + .seconds(110))
             #expect(listed.map(\.lastUsedAt) == [start + .seconds(100)])
         }
     }
 
-    @Test("ends one by its name, once", arguments: StoreUnderTest.all)
-    func endsOne(kind: StoreUnderTest) async throws {
+    @Test("ends one by its name, once", arguments: SessionStoreCase.all)
+    func endsOne(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, session) = try await store.create(Sample.new(1), now: start)
             let (other, _) = try await store.create(Sample.new(1), now: start)
-            #expect(try await store.look(ticket, at: start).session != nil)
+            #expect(try await store.lookup(ticket, at: start).session != nil)
             #expect(try await store.end(session.id, of: Sample.account(1), reason: .revoked, now: start))
             #expect(try await !store.end(session.id, of: Sample.account(1), reason: .revoked, now: start))
-            #expect(try await store.look(ticket, at: start).reason == .revoked)
-            #expect(try await store.look(other, at: start).session != nil)
+            #expect(try await store.lookup(ticket, at: start).reason == .revoked)
+            #expect(try await store.lookup(other, at: start).session != nil)
             #expect(try await !store.end(SessionID(1), of: nil, reason: .revoked, now: start))
             #expect(!kind.counts || store.count == 1)
         }
     }
 
-    @Test("does not end another account's session, unless an operator asks", arguments: StoreUnderTest.all)
-    func endsOwnOnly(kind: StoreUnderTest) async throws {
+    @Test("does not end another account's session, unless an operator asks", arguments: SessionStoreCase.all)
+    func endsOwnOnly(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, session) = try await store.create(Sample.new(1), now: start)
             #expect(try await !store.end(session.id, of: Sample.account(2), reason: .revoked, now: start))
-            #expect(try await store.look(ticket, at: start).session != nil)
+            #expect(try await store.lookup(ticket, at: start).session != nil)
             #expect(try await store.end(session.id, of: nil, reason: .revoked, now: start))
-            #expect(try await store.look(ticket, at: start).reason == .revoked)
+            #expect(try await store.lookup(ticket, at: start).reason == .revoked)
         }
     }
 
     @Test(
-        "Rule 35: lists and ends by the account; for an operator also by the typed name", arguments: StoreUnderTest.all)
-    func accountAndName(kind: StoreUnderTest) async throws {
+        "Rule 35: lists and ends by the account; for an operator also by the typed name",
+        arguments: SessionStoreCase.all)
+    func accountAndName(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let account = AccountName(userID: "17", source: Sample.source)
             func signIn(_ email: String) async throws -> Session {
@@ -95,21 +96,21 @@ struct AccountContractTests {
             #expect(try await !store.end(other.id, of: other.user.name, reason: .revoked, now: start))
             let ended = try await store.endAll(of: other.user.name, but: nil, reason: .revoked, now: start)
             #expect(ended.count == 2 && ended.contains(other.id))
-            #expect(try await store.look(ticket, at: start).reason == .revoked)
+            #expect(try await store.lookup(ticket, at: start).reason == .revoked)
             #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start) == [one.id])
             #expect(!kind.counts || store.count == 0)
         }
     }
 
-    @Test("Rule 34: keeps the source of a session, also over a renewal", arguments: StoreUnderTest.all)
-    func keepsSource(kind: StoreUnderTest) async throws {
+    @Test("Rule 34: keeps the source of a session, also over a renewal", arguments: SessionStoreCase.all)
+    func keepsSource(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, made) = try await store.create(Sample.new(1), now: start)
             #expect(made.source == Sample.source)
             #expect(try await store.load(ticket, now: start).session?.source == Sample.source)
             let lease = try #require(try await store.lease(made.key, for: .seconds(30), now: start).lease)
-            let renewal = SessionRenewal(tokens: Sample.tokens(2))
-            let saved = try await store.save(renewal, ticket: ticket, over: made, under: lease, now: start)
+            let refresh = SessionUpdate(tokens: Sample.tokens(2))
+            let saved = try await store.save(refresh, ticket: ticket, over: made, under: lease, now: start)
             #expect(saved.session?.source == Sample.source)
             #expect(try await store.reload(ticket, now: start).session?.source == Sample.source)
         }
@@ -117,8 +118,8 @@ struct AccountContractTests {
 
     @Test(
         "Rule 40: gives back the tokens of what it ends by name if it can open it; sealed sessions it cannot",
-        arguments: StoreUnderTest.all)
-    func endedTokens(kind: StoreUnderTest) async throws {
+        arguments: SessionStoreCase.all)
+    func endedTokens(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let one = try await store.create(Sample.new(1), now: start).1
             _ = try await store.create(Sample.new(1), now: start)
@@ -131,21 +132,21 @@ struct AccountContractTests {
         }
     }
 
-    @Test("has nothing to end where a session has expired", arguments: StoreUnderTest.all)
-    func endsExpired(kind: StoreUnderTest) async throws {
+    @Test("has nothing to end where a session has expired", arguments: SessionStoreCase.all)
+    func endsExpired(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, session) = try await store.create(Sample.new(1), now: start)
             let later = start + .seconds(900)
             #expect(try await !store.end(session.id, of: nil, reason: .revoked, now: later))
-            #expect(try await store.look(ticket, at: later).reason == .expiredIdle)
+            #expect(try await store.lookup(ticket, at: later).reason == .expiredIdle)
             _ = try await store.create(Sample.new(2), now: start)
             let ended = try await store.endAll(of: Sample.account(2), but: nil, reason: .revoked, now: later)
             #expect(ended.isEmpty)
         }
     }
 
-    @Test("Rule 24: ends all but the kept one, also after one of them has ended", arguments: StoreUnderTest.all)
-    func endsAll(kind: StoreUnderTest) async throws {
+    @Test("Rule 24: ends all but the kept one, also after one of them has ended", arguments: SessionStoreCase.all)
+    func endsAll(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             var made: [(ticket: SessionTicket, session: Session)] = []
             for _ in 0..<5 {
@@ -157,29 +158,29 @@ struct AccountContractTests {
             let ended = try await store.endAll(
                 of: Sample.account(1), but: made[0].session.id, reason: .revoked, now: start)
             #expect(Set(ended) == Set(made[1...3].map(\.session.id)))
-            for one in made[1...] { #expect(try await store.look(one.ticket, at: start).reason == .revoked) }
-            #expect(try await store.look(made[0].ticket, at: start).session != nil)
-            #expect(try await store.look(stranger, at: start).session != nil)
+            for one in made[1...] { #expect(try await store.lookup(one.ticket, at: start).reason == .revoked) }
+            #expect(try await store.lookup(made[0].ticket, at: start).session != nil)
+            #expect(try await store.lookup(stranger, at: start).session != nil)
             #expect(
                 try await store.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
                     == [made[0].session.id])
-            #expect(try await store.look(made[0].ticket, at: start).reason == .revoked)
+            #expect(try await store.lookup(made[0].ticket, at: start).reason == .revoked)
             #expect(!kind.counts || store.count == 1)
         }
     }
 
-    @Test("replaces throttle states only over the state that is known", arguments: StoreUnderTest.all)
-    func throttle(kind: StoreUnderTest) async throws {
+    @Test("replaces throttle states only over the state that is known", arguments: SessionStoreCase.all)
+    func throttle(kind: SessionStoreCase) async throws {
         try await kind.run { try await ThrottleContract(now: start).check($0, $0) }
     }
 
-    @Test("lets one of a hundred who replace one throttle state at once", arguments: StoreUnderTest.all)
-    func throttleRace(kind: StoreUnderTest) async throws {
+    @Test("lets one of a hundred who replace one throttle state at once", arguments: SessionStoreCase.all)
+    func throttleRace(kind: SessionStoreCase) async throws {
         try await kind.run { try await ThrottleContract(now: start).race($0, $0) }
     }
 
-    @Test("forgets throttle states after their time", arguments: StoreUnderTest.followingGivenTime)
-    func throttleExpires(kind: StoreUnderTest) async throws {
+    @Test("forgets throttle states after their time", arguments: SessionStoreCase.followingGivenTime)
+    func throttleExpires(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let key = ThrottleKey(.address, hash: 1)
             let state = ThrottleState(count: 1, since: start, notBefore: start)

@@ -21,15 +21,15 @@ struct RecordStoreContractTests {
         #expect(try await store.insert(record, keepUntil: later, now: now))
     }
 
-    private func held(_ attempt: LeaseAttempt) throws -> UInt64 {
-        guard case .held(let lease) = attempt else { throw NotHeld() }
-        return lease.fence
+    private func held(_ attempt: LeaseResult) throws -> UInt64 {
+        guard case .acquired(let lease) = attempt else { throw NotHeld() }
+        return lease.fencingToken
     }
 
     private struct NotHeld: Error {}
 
-    @Test("gives back what it was given, and counts it", arguments: RecordsUnderTest.all)
-    func roundTrip(kind: RecordsUnderTest) async throws {
+    @Test("gives back what it was given, and counts it", arguments: RecordStoreCase.all)
+    func roundTrip(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             let records = [record(1), record(2), record(0xffff_ffff)]
             for record in records { try await insert(record, store) }
@@ -39,8 +39,8 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("finds a record by the hash of its account and by that of its name", arguments: RecordsUnderTest.all)
-    func foundByName(kind: RecordsUnderTest) async throws {
+    @Test("finds a record by the hash of its account and by that of its name", arguments: RecordStoreCase.all)
+    func foundByName(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             var (first, second) = (record(1, account: 5), record(2, account: 6))
             (first.name, second.name) = (50, 6)
@@ -59,8 +59,8 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("keeps large and empty contents", arguments: RecordsUnderTest.all)
-    func sizes(kind: RecordsUnderTest) async throws {
+    @Test("keeps large and empty contents", arguments: RecordStoreCase.all)
+    func sizes(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             for (number, count) in [(1, 0), (2, 1), (3, 100_000)] as [(UInt64, Int)] {
                 var record = record(number)
@@ -72,8 +72,8 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("takes no second record of the same name", arguments: RecordsUnderTest.all)
-    func nameTaken(kind: RecordsUnderTest) async throws {
+    @Test("takes no second record of the same name", arguments: RecordStoreCase.all)
+    func nameTaken(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             try await insert(record(1), store)
             var other = record(1)
@@ -83,8 +83,8 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("replaces the version before only", arguments: RecordsUnderTest.all)
-    func versions(kind: RecordsUnderTest) async throws {
+    @Test("replaces the version before only", arguments: RecordStoreCase.all)
+    func versions(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             try await insert(record(1), store)
             var next = record(1, account: 5, version: 2)
@@ -95,7 +95,7 @@ struct RecordStoreContractTests {
             #expect(try await store.replace(next, fence: nil, now: now) == .done)
             #expect(try await store.replace(next, fence: nil, now: now) == .changed)
             #expect(try await store.read(next.key.id, now: now) == .record(next))
-            #expect(try await store.replace(record(2, version: 2), fence: nil, now: now) == .gone)
+            #expect(try await store.replace(record(2, version: 2), fence: nil, now: now) == .notFound)
             #expect(try await store.records(of: 5, now: now) == [next])
             #expect(try await store.records(of: 1, now: now).isEmpty)
         }
@@ -103,14 +103,14 @@ struct RecordStoreContractTests {
 
     @Test(
         "replaces under the latest lease only, and without one only where there is none",
-        arguments: RecordsUnderTest.all)
-    func fences(kind: RecordsUnderTest) async throws {
+        arguments: RecordStoreCase.all)
+    func fences(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             let id = record(1).key.id
             try await insert(record(1), store)
             let first = try held(await store.lease(id, for: .seconds(30), now: now))
             #expect(first == 1)
-            #expect(try await store.lease(id, for: .seconds(30), now: now) == .taken)
+            #expect(try await store.lease(id, for: .seconds(30), now: now) == .heldByOther)
             #expect(try await store.replace(record(1, version: 2), fence: nil, now: now) == .fenced)
             #expect(try await store.replace(record(1, version: 2), fence: first + 1, now: now) == .fenced)
             try await store.release(id, fence: first)
@@ -120,7 +120,7 @@ struct RecordStoreContractTests {
             #expect(try await store.replace(record(1, version: 3), fence: second, now: now) == .changed)
             #expect(try await store.replace(record(1, version: 2), fence: second, now: now) == .done)
             try await store.release(id, fence: first)
-            #expect(try await store.lease(id, for: .seconds(30), now: now) == .taken)
+            #expect(try await store.lease(id, for: .seconds(30), now: now) == .heldByOther)
             try await store.release(id, fence: second)
             #expect(try await store.replace(record(1, version: 3), fence: nil, now: now) == .done)
         }
@@ -128,13 +128,13 @@ struct RecordStoreContractTests {
 
     @Test(
         "lets a lease run out, and its holder save until there is another",
-        arguments: RecordsUnderTest.followingGivenTime)
-    func leaseRunsOut(kind: RecordsUnderTest) async throws {
+        arguments: RecordStoreCase.followingGivenTime)
+    func leaseRunsOut(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             let id = record(1).key.id
             try await insert(record(1), store)
             let first = try held(await store.lease(id, for: .seconds(30), now: now))
-            #expect(try await store.lease(id, for: .seconds(30), now: now + .milliseconds(29_999)) == .taken)
+            #expect(try await store.lease(id, for: .seconds(30), now: now + .milliseconds(29_999)) == .heldByOther)
             let end = now + .seconds(30)
             #expect(try await store.replace(record(1, version: 2), fence: first, now: end) == .done)
             let second = try held(await store.lease(id, for: .seconds(30), now: end))
@@ -143,16 +143,16 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("gives no lease on what is not there", arguments: RecordsUnderTest.all)
-    func leaseOnNothing(kind: RecordsUnderTest) async throws {
+    @Test("gives no lease on what is not there", arguments: RecordStoreCase.all)
+    func leaseOnNothing(kind: RecordStoreCase) async throws {
         try await kind.run { store in
-            #expect(try await store.lease(SessionID(9), for: .seconds(30), now: now) == .gone)
+            #expect(try await store.lease(SessionID(9), for: .seconds(30), now: now) == .notFound)
             try await store.release(SessionID(9), fence: 1)
         }
     }
 
-    @Test("gives one lease to a hundred who ask two stores at once", arguments: RecordsUnderTest.all)
-    func oneHolder(kind: RecordsUnderTest) async throws {
+    @Test("gives one lease to a hundred who ask two stores at once", arguments: RecordStoreCase.all)
+    func oneHolder(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
             let id = record(1).key.id
             try await insert(record(1), one)
@@ -161,7 +161,7 @@ struct RecordStoreContractTests {
                 for index in 0..<100 {
                     group.addTask {
                         let store = index % 2 == 0 ? one : other
-                        if case .held = try await store.lease(id, for: .seconds(30), now: now) { return true }
+                        if case .acquired = try await store.lease(id, for: .seconds(30), now: now) { return true }
                         return false
                     }
                 }
@@ -171,8 +171,8 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("removes, tells why for a while, and once only", arguments: RecordsUnderTest.all)
-    func remove(kind: RecordsUnderTest) async throws {
+    @Test("removes, tells why for a while, and once only", arguments: RecordStoreCase.all)
+    func remove(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             for (number, reason) in SessionEndReason.allCases.enumerated() {
                 let record = record(UInt64(number) + 1)
@@ -180,20 +180,20 @@ struct RecordStoreContractTests {
                 #expect(
                     try await store.remove(record.key.id, reason: reason, condition: nil, now: now) == .removed(record))
                 #expect(try await store.read(record.key.id, now: now) == .ended(reason))
-                #expect(try await store.remove(record.key.id, reason: .revoked, condition: nil, now: now) == .gone)
+                #expect(try await store.remove(record.key.id, reason: .revoked, condition: nil, now: now) == .notFound)
                 #expect(try await store.read(record.key.id, now: now) == .ended(reason))
-                #expect(try await store.lease(record.key.id, for: .seconds(1), now: now) == .gone)
+                #expect(try await store.lease(record.key.id, for: .seconds(1), now: now) == .notFound)
                 var next = record
                 next.version = 2
-                #expect(try await store.replace(next, fence: nil, now: now) == .gone)
+                #expect(try await store.replace(next, fence: nil, now: now) == .notFound)
             }
             #expect(!kind.counts || store.count == 0)
             #expect(try await store.records(of: 1, now: now).isEmpty)
         }
     }
 
-    @Test("forgets after a while why a record was removed", arguments: RecordsUnderTest.followingGivenTime)
-    func forgetsReasons(kind: RecordsUnderTest) async throws {
+    @Test("forgets after a while why a record was removed", arguments: RecordStoreCase.followingGivenTime)
+    func forgetsReasons(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             let id = record(1).key.id
             try await insert(record(1), store)
@@ -203,8 +203,8 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("removes on a condition only if version and fence are those", arguments: RecordsUnderTest.all)
-    func conditionalRemoval(kind: RecordsUnderTest) async throws {
+    @Test("removes on a condition only if version and fence are those", arguments: RecordStoreCase.all)
+    func conditionalRemoval(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             let id = record(1).key.id
             try await insert(record(1), store)
@@ -218,12 +218,12 @@ struct RecordStoreContractTests {
                 try await store.remove(id, reason: .refreshRejected, condition: (1, fence), now: now)
                     == .removed(record(1)))
             #expect(
-                try await store.remove(id, reason: .refreshRejected, condition: (1, fence), now: now) == .gone)
+                try await store.remove(id, reason: .refreshRejected, condition: (1, fence), now: now) == .notFound)
         }
     }
 
-    @Test("notes uses: the latest stays, nothing comes back, and a change keeps it", arguments: RecordsUnderTest.all)
-    func touches(kind: RecordsUnderTest) async throws {
+    @Test("notes uses: the latest stays, nothing comes back, and a change keeps it", arguments: RecordStoreCase.all)
+    func touches(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             let one = record(1)
             try await insert(one, store)
@@ -246,8 +246,8 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("writes many uses at once", arguments: RecordsUnderTest.all)
-    func manyTouches(kind: RecordsUnderTest) async throws {
+    @Test("writes many uses at once", arguments: RecordStoreCase.all)
+    func manyTouches(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             let records = (1...600).map { record(UInt64($0)) }
             for record in records { try await insert(record, store) }
@@ -260,8 +260,8 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("lists the records of an account, all of them and no others", arguments: RecordsUnderTest.all)
-    func accounts(kind: RecordsUnderTest) async throws {
+    @Test("lists the records of an account, all of them and no others", arguments: RecordStoreCase.all)
+    func accounts(kind: RecordStoreCase) async throws {
         try await kind.run { store in
             for number in 1...5 { try await insert(record(UInt64(number), account: 7), store) }
             try await insert(record(6, account: .max), store)
@@ -274,21 +274,21 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("is one and the same for two stores over one place", arguments: RecordsUnderTest.all)
-    func replicas(kind: RecordsUnderTest) async throws {
+    @Test("is one and the same for two stores over one place", arguments: RecordStoreCase.all)
+    func replicas(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
             try await insert(record(1), one)
             #expect(try await other.read(record(1).key.id, now: now) == .record(record(1)))
             let fence = try held(await other.lease(record(1).key.id, for: .seconds(30), now: now))
-            #expect(try await one.lease(record(1).key.id, for: .seconds(30), now: now) == .taken)
+            #expect(try await one.lease(record(1).key.id, for: .seconds(30), now: now) == .heldByOther)
             #expect(try await one.replace(record(1, version: 2), fence: fence, now: now) == .done)
             #expect(try await other.replace(record(1, version: 2), fence: fence, now: now) == .changed)
             #expect(try await other.records(of: 1, now: now).map(\.version) == [2])
         }
     }
 
-    @Test("tells a replica that has read a record when another changes or ends it", arguments: RecordsUnderTest.all)
-    func tellsOthers(kind: RecordsUnderTest) async throws {
+    @Test("tells a replica that has read a record when another changes or ends it", arguments: RecordStoreCase.all)
+    func tellsOthers(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
             let log = ChangeLog()
             let running = Task { await other.run(log, idleTimeout: .seconds(900)) }
@@ -312,15 +312,15 @@ struct RecordStoreContractTests {
         }
     }
 
-    @Test("replaces throttle states only over the state that is known", arguments: RecordsUnderTest.all)
-    func throttle(kind: RecordsUnderTest) async throws {
+    @Test("replaces throttle states only over the state that is known", arguments: RecordStoreCase.all)
+    func throttle(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
             try await ThrottleContract(now: now).check(one, other)
         }
     }
 
-    @Test("lets one of a hundred who replace one throttle state at once", arguments: RecordsUnderTest.all)
-    func throttleRace(kind: RecordsUnderTest) async throws {
+    @Test("lets one of a hundred who replace one throttle state at once", arguments: RecordStoreCase.all)
+    func throttleRace(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
             try await ThrottleContract(now: now).race(one, other)
         }

@@ -4,21 +4,21 @@ import Testing
 @testable import CloakroomSessions
 
 /// A kind of record store that the contract suite is run against. A new one is one more line in ``all``.
-struct RecordsUnderTest: Sendable, CustomTestStringConvertible {
+struct RecordStoreCase: Sendable, CustomTestStringConvertible {
     let name: String
     /// Whether time passes for it as its callers say. A server of its own goes by its own clock.
     var followsGivenTime = true
     /// Whether it knows how many records there are.
     var counts = true
     /// Makes a place for records that nobody else uses.
-    let make: @Sendable () async throws -> any RecordPlace
+    let make: @Sendable () async throws -> any RecordStoreFixture
 
     var testDescription: String { name }
 
     static let all = [
-        RecordsUnderTest(name: "in memory") { InMemoryRecordPlace() },
-        RecordsUnderTest(name: "sqlite") { try SQLiteRecordPlace() },
-        RecordsUnderTest(name: "valkey", followsGivenTime: false, counts: false) { try await ValkeyPlace() },
+        RecordStoreCase(name: "in memory") { InMemoryRecordFixture() },
+        RecordStoreCase(name: "sqlite") { try SQLiteRecordFixture() },
+        RecordStoreCase(name: "valkey", followsGivenTime: false, counts: false) { try await ValkeyFixture() },
     ]
 
     /// Those that tests of deadlines can be run against.
@@ -50,14 +50,14 @@ struct RecordsUnderTest: Sendable, CustomTestStringConvertible {
 }
 
 /// Where record stores keep records: a file, a server. Several stores over one place are several replicas.
-protocol RecordPlace: Sendable {
+protocol RecordStoreFixture: Sendable {
     /// One more store over this place, not running yet; operations work nevertheless.
     func store() async throws -> any SessionRecordStore
     /// Ends what was started.
     func tearDown() async
 }
 
-struct InMemoryRecordPlace: RecordPlace {
+struct InMemoryRecordFixture: RecordStoreFixture {
     let server = RecordServer()
 
     func store() async throws -> any SessionRecordStore { InMemoryRecords(server) }

@@ -8,11 +8,11 @@ import Testing
 struct ReplicaContractTests {
     private let start = Sample.start
 
-    @Test("finds on one replica what was made on another", arguments: StoreUnderTest.shared)
-    func found(kind: StoreUnderTest) async throws {
+    @Test("finds on one replica what was made on another", arguments: SessionStoreCase.shared)
+    func found(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
             let (ticket, made) = try await one.create(Sample.new(5), now: start)
-            let session = try #require(try await other.look(ticket, at: start).session)
+            let session = try #require(try await other.lookup(ticket, at: start).session)
             #expect(session.key == made.key)
             #expect(session.tokens == Sample.tokens(5))
             #expect(session.user == Sample.user(5))
@@ -23,71 +23,71 @@ struct ReplicaContractTests {
 
     @Test(
         "has a session at hand once it was loaded, and takes it away when another replica ends it",
-        arguments: StoreUnderTest.shared)
-    func endsEverywhere(kind: StoreUnderTest) async throws {
+        arguments: SessionStoreCase.shared)
+    func endsEverywhere(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
             let (ticket, _) = try await one.create(Sample.new(), now: start)
             #expect(try await other.load(ticket, now: start).session != nil)
-            #expect(other.find(ticket, now: start, slides: false).session != nil)
+            #expect(other.lookup(ticket, now: start, slides: false).session != nil)
             #expect(try await one.end(ticket, reason: .signedOut, now: start) != nil)
-            try await untilTrue("it is gone") { other.find(ticket, now: start, slides: false).session == nil }
-            #expect(try await other.look(ticket, at: start).reason == .revoked)
+            try await untilTrue("it is gone") { other.lookup(ticket, now: start, slides: false).session == nil }
+            #expect(try await other.lookup(ticket, at: start).reason == .revoked)
         }
     }
 
-    @Test("Rule 24: ends the sessions of an account on all replicas", arguments: StoreUnderTest.shared)
-    func endsAllEverywhere(kind: StoreUnderTest) async throws {
+    @Test("Rule 24: ends the sessions of an account on all replicas", arguments: SessionStoreCase.shared)
+    func endsAllEverywhere(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
             let (mine, session) = try await one.create(Sample.new(1), now: start)
             let (elsewhere, _) = try await other.create(Sample.new(1), now: start)
-            #expect(try await other.look(elsewhere, at: start).session != nil)
+            #expect(try await other.lookup(elsewhere, at: start).session != nil)
             let ended = try await one.endAll(of: Sample.account(1), but: session.id, reason: .revoked, now: start)
             #expect(ended.count == 1)
-            try await untilTrue("it is gone") { other.find(elsewhere, now: start, slides: false).session == nil }
-            #expect(try await other.look(elsewhere, at: start).reason == .revoked)
-            #expect(try await other.look(mine, at: start).session != nil)
+            try await untilTrue("it is gone") { other.lookup(elsewhere, now: start, slides: false).session == nil }
+            #expect(try await other.lookup(elsewhere, at: start).reason == .revoked)
+            #expect(try await other.lookup(mine, at: start).session != nil)
         }
     }
 
-    @Test("shows renewed tokens on the other replica", arguments: StoreUnderTest.shared)
-    func renewsEverywhere(kind: StoreUnderTest) async throws {
+    @Test("shows renewed tokens on the other replica", arguments: SessionStoreCase.shared)
+    func refreshesEverywhere(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
             let (ticket, session) = try await one.create(Sample.new(), now: start)
             #expect(try await other.load(ticket, now: start).session?.version == 1)
             let lease = try #require(try await one.lease(session.key, for: .seconds(30), now: start).lease)
-            #expect(try await other.lease(session.key, for: .seconds(30), now: start) == .taken)
-            let renewal = SessionRenewal(tokens: Sample.tokens(9))
-            let saved = try await one.save(renewal, ticket: ticket, over: session, under: lease, now: start)
+            #expect(try await other.lease(session.key, for: .seconds(30), now: start) == .heldByOther)
+            let refresh = SessionUpdate(tokens: Sample.tokens(9))
+            let saved = try await one.save(refresh, ticket: ticket, over: session, under: lease, now: start)
             #expect(saved.session?.version == 2)
             #expect(try await other.reload(ticket, now: start).session?.tokens == Sample.tokens(9))
             try await untilTrue("the old one is gone") {
-                other.find(ticket, now: start, slides: false).session?.version != 1
+                other.lookup(ticket, now: start, slides: false).session?.version != 1
             }
-            #expect(try await other.look(ticket, at: start).session?.tokens == Sample.tokens(9))
+            #expect(try await other.lookup(ticket, at: start).session?.tokens == Sample.tokens(9))
         }
     }
 
-    @Test("counts what is used on one replica as used on the other", arguments: StoreUnderTest.shared)
-    func usesCountEverywhere(kind: StoreUnderTest) async throws {
+    @Test("counts what is used on one replica as used on the other", arguments: SessionStoreCase.shared)
+    func usesCountEverywhere(kind: SessionStoreCase) async throws {
         try await kind.runTwo { one, other in
             let (ticket, _) = try await one.create(Sample.new(), now: start)
             #expect(try await other.load(ticket, now: start).session != nil)
             let used = start + .seconds(800)
-            #expect(try await one.look(ticket, at: used).session != nil)
+            #expect(try await one.lookup(ticket, at: used).session != nil)
             // The use is written within a second or so.
             try await untilTrue("the use is written") {
                 try? await other.sessions(of: Sample.account(), now: used).first?.lastUsedAt == used
             }
-            #expect(try await other.look(ticket, at: start + .seconds(1_000)).session != nil)
+            #expect(try await other.lookup(ticket, at: start + .seconds(1_000)).session != nil)
         }
     }
 
-    @Test("keeps sessions that were made before a replica began", arguments: StoreUnderTest.shared)
-    func outlivesReplicas(kind: StoreUnderTest) async throws {
-        try await kind.withPlace(Sample.plan) { place in
+    @Test("keeps sessions that were made before a replica began", arguments: SessionStoreCase.shared)
+    func outlivesReplicas(kind: SessionStoreCase) async throws {
+        try await kind.withPlace(Sample.configuration) { place in
             let (ticket, _) = try await place.store().create(Sample.new(3), now: start)
             try await RunningStore.with(try await place.store()) { store in
-                let lookup = try await store.look(ticket, at: start)
+                let lookup = try await store.lookup(ticket, at: start)
                 #expect(lookup.session?.user == Sample.user(3))
                 try await untilTrue("it is counted") { !kind.counts || store.count == 1 }
             }

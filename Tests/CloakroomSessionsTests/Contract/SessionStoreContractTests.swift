@@ -8,11 +8,11 @@ import Testing
 struct SessionStoreContractTests {
     private let start = Sample.start
 
-    @Test("finds the session that it made, with everything in it", arguments: StoreUnderTest.all)
-    func createThenFind(kind: StoreUnderTest) async throws {
+    @Test("finds the session that it made, with everything in it", arguments: SessionStoreCase.all)
+    func createThenFind(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, made) = try await store.create(Sample.new(7), now: start)
-            let session = try #require(try await store.look(ticket, at: start + .seconds(1)).session)
+            let session = try #require(try await store.lookup(ticket, at: start + .seconds(1)).session)
             #expect(session.key == made.key)
             #expect(session.user == Sample.user(7))
             #expect(session.tokens == Sample.tokens(7))
@@ -23,14 +23,14 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("says no_session to a ticket it never gave out", arguments: StoreUnderTest.all)
-    func unknownTicket(kind: StoreUnderTest) async throws {
+    @Test("says no_session to a ticket it never gave out", arguments: SessionStoreCase.all)
+    func unknownTicket(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             _ = try await store.create(Sample.new(), now: start)
             var generator = SystemRandomNumberGenerator()
             for _ in 0..<100 {
                 let ticket = SessionTicket(using: &generator)
-                #expect(try await store.look(ticket, at: start).reason == .noSession)
+                #expect(try await store.lookup(ticket, at: start).reason == .noSession)
                 #expect(try await store.load(ticket, now: start).reason == .noSession)
                 #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
             }
@@ -38,8 +38,8 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("Rule 9: gives out a new ticket each time, for the same user too", arguments: StoreUnderTest.all)
-    func newTickets(kind: StoreUnderTest) async throws {
+    @Test("Rule 9: gives out a new ticket each time, for the same user too", arguments: SessionStoreCase.all)
+    func newTickets(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             var tickets: Set<SessionTicket> = []
             var names: Set<SessionID> = []
@@ -54,77 +54,78 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("refuses a session from the moment that its idle timeout is reached", arguments: StoreUnderTest.all)
-    func idle(kind: StoreUnderTest) async throws {
+    @Test("refuses a session from the moment that its idle timeout is reached", arguments: SessionStoreCase.all)
+    func idle(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
-            #expect(try await store.look(ticket, at: start + .seconds(899), slides: false).session != nil)
-            #expect(try await store.look(ticket, at: start + .seconds(900)).reason == .expiredIdle)
+            #expect(try await store.lookup(ticket, at: start + .seconds(899), slides: false).session != nil)
+            #expect(try await store.lookup(ticket, at: start + .seconds(900)).reason == .expiredIdle)
             #expect(try await store.load(ticket, now: start + .seconds(900)).reason == .expiredIdle)
         }
     }
 
-    @Test("lets use put the idle timeout off, and the absolute one stand", arguments: StoreUnderTest.all)
-    func slides(kind: StoreUnderTest) async throws {
+    @Test("lets use put the idle timeout off, and the absolute one stand", arguments: SessionStoreCase.all)
+    func slides(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
             for seconds in stride(from: Int64(800), to: 3_600, by: 800) {
-                #expect(try await store.look(ticket, at: start + .seconds(seconds)).session != nil)
+                #expect(try await store.lookup(ticket, at: start + .seconds(seconds)).session != nil)
             }
-            #expect(try await store.look(ticket, at: start + .seconds(3_599)).session != nil)
-            #expect(try await store.look(ticket, at: start + .seconds(3_600)).reason == .expiredAbsolute)
+            #expect(try await store.lookup(ticket, at: start + .seconds(3_599)).session != nil)
+            #expect(try await store.lookup(ticket, at: start + .seconds(3_600)).reason == .expiredAbsolute)
         }
     }
 
-    @Test("does not take a look that must not slide for a use", arguments: StoreUnderTest.all)
-    func doesNotSlide(kind: StoreUnderTest) async throws {
+    @Test("does not take a look that must not slide for a use", arguments: SessionStoreCase.all)
+    func doesNotSlide(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
-            #expect(try await store.look(ticket, at: start + .seconds(800), slides: false).session?.lastUsedAt == start)
+            #expect(
+                try await store.lookup(ticket, at: start + .seconds(800), slides: false).session?.lastUsedAt == start)
             #expect(try await store.load(ticket, now: start + .seconds(800)).session?.lastUsedAt == start)
-            #expect(try await store.look(ticket, at: start + .seconds(901)).reason == .expiredIdle)
+            #expect(try await store.lookup(ticket, at: start + .seconds(901)).reason == .expiredIdle)
         }
     }
 
-    @Test("notes a use at most once a minute", arguments: StoreUnderTest.all)
-    func touchesSeldom(kind: StoreUnderTest) async throws {
+    @Test("notes a use at most once a minute", arguments: SessionStoreCase.all)
+    func touchesSeldom(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
-            #expect(try await store.look(ticket, at: start + .seconds(59)).session?.lastUsedAt == start)
+            #expect(try await store.lookup(ticket, at: start + .seconds(59)).session?.lastUsedAt == start)
             let touched = start + .seconds(60)
-            #expect(try await store.look(ticket, at: touched).session?.lastUsedAt == touched)
-            #expect(try await store.look(ticket, at: start + .seconds(119)).session?.lastUsedAt == touched)
+            #expect(try await store.lookup(ticket, at: touched).session?.lastUsedAt == touched)
+            #expect(try await store.lookup(ticket, at: start + .seconds(119)).session?.lastUsedAt == touched)
         }
     }
 
-    @Test("once it refused a session keeps refusing it, if the clock jumps back too", arguments: StoreUnderTest.all)
-    func staysRefused(kind: StoreUnderTest) async throws {
+    @Test("once it refused a session keeps refusing it, if the clock jumps back too", arguments: SessionStoreCase.all)
+    func staysRejected(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
-            #expect(try await store.look(ticket, at: start + .seconds(900)).reason == .expiredIdle)
-            #expect(try await store.look(ticket, at: start + .seconds(10)).session == nil)
+            #expect(try await store.lookup(ticket, at: start + .seconds(900)).reason == .expiredIdle)
+            #expect(try await store.lookup(ticket, at: start + .seconds(10)).session == nil)
         }
     }
 
     @Test(
         "ends a session at once, gives it back, and tells its ticket that it was revoked",
-        arguments: StoreUnderTest.all, [SessionEndReason.signedOut, .replaced])
-    func end(kind: StoreUnderTest, reason: SessionEndReason) async throws {
+        arguments: SessionStoreCase.all, [SessionEndReason.signedOut, .replaced])
+    func end(kind: SessionStoreCase, reason: SessionEndReason) async throws {
         try await kind.run { store in
             let (ticket, made) = try await store.create(Sample.new(3), now: start)
             let (other, _) = try await store.create(Sample.new(4), now: start)
             let ended = try #require(try await store.end(ticket, reason: reason, now: start + .seconds(1)))
             #expect(ended.key == made.key)
             #expect(ended.tokens == Sample.tokens(3))
-            #expect(try await store.look(ticket, at: start + .seconds(1)).reason == .revoked)
+            #expect(try await store.lookup(ticket, at: start + .seconds(1)).reason == .revoked)
             #expect(try await store.load(ticket, now: start + .seconds(1)).reason == .revoked)
-            #expect(try await store.look(other, at: start + .seconds(1)).session != nil)
+            #expect(try await store.lookup(other, at: start + .seconds(1)).session != nil)
             #expect(!kind.counts || store.count == 1)
         }
     }
 
-    @Test("ends a session once only", arguments: StoreUnderTest.all)
-    func endTwice(kind: StoreUnderTest) async throws {
+    @Test("ends a session once only", arguments: SessionStoreCase.all)
+    func endTwice(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
             #expect(try await store.end(ticket, reason: .signedOut, now: start) != nil)
@@ -133,56 +134,56 @@ struct SessionStoreContractTests {
         }
     }
 
-    @Test("has no session to end where one has expired, and goes on telling so", arguments: StoreUnderTest.all)
-    func endExpired(kind: StoreUnderTest) async throws {
+    @Test("has no session to end where one has expired, and goes on telling so", arguments: SessionStoreCase.all)
+    func endExpired(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
             #expect(try await store.end(ticket, reason: .signedOut, now: start + .seconds(900)) == nil)
-            #expect(try await store.look(ticket, at: start + .seconds(901)).reason == .expiredIdle)
+            #expect(try await store.lookup(ticket, at: start + .seconds(901)).reason == .expiredIdle)
         }
     }
 
-    @Test("forgets after a while why a session ended", arguments: StoreUnderTest.followingGivenTime)
-    func forgetsReasons(kind: StoreUnderTest) async throws {
+    @Test("forgets after a while why a session ended", arguments: SessionStoreCase.followingGivenTime)
+    func forgetsReasons(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let (ticket, _) = try await store.create(Sample.new(), now: start)
             _ = try await store.end(ticket, reason: .signedOut, now: start)
-            #expect(try await store.look(ticket, at: start + .seconds(299)).reason == .revoked)
-            #expect(try await store.look(ticket, at: start + .seconds(300)).reason == .noSession)
+            #expect(try await store.lookup(ticket, at: start + .seconds(299)).reason == .revoked)
+            #expect(try await store.lookup(ticket, at: start + .seconds(300)).reason == .noSession)
         }
     }
 
     @Test(
         "refuses one session more than its bound, and takes it once there is room",
-        arguments: StoreUnderTest.all.filter(\.counts))
-    func full(kind: StoreUnderTest) async throws {
-        var plan = Sample.plan
-        plan.maxSessions = 2
-        try await kind.run(plan) { store in
+        arguments: SessionStoreCase.all.filter(\.counts))
+    func full(kind: SessionStoreCase) async throws {
+        var configuration = Sample.configuration
+        configuration.maxSessions = 2
+        try await kind.run(configuration) { store in
             let (first, _) = try await store.create(Sample.new(1), now: start)
             let (second, _) = try await store.create(Sample.new(2), now: start)
             await #expect(throws: SessionStoreError(.full)) {
                 try await store.create(Sample.new(3), now: start)
             }
-            #expect(try await store.look(first, at: start).session != nil)
-            #expect(try await store.look(second, at: start).session != nil)
+            #expect(try await store.lookup(first, at: start).session != nil)
+            #expect(try await store.lookup(second, at: start).session != nil)
             _ = try await store.end(first, reason: .signedOut, now: start)
             let (third, _) = try await store.create(Sample.new(3), now: start)
-            #expect(try await store.look(third, at: start).session != nil)
+            #expect(try await store.lookup(third, at: start).session != nil)
         }
     }
 
-    @Test("makes room by clearing expired sessions away before it refuses", arguments: [StoreUnderTest.all[0]])
-    func fullOfExpired(kind: StoreUnderTest) async throws {
-        var plan = Sample.plan
-        plan.maxSessions = 2
-        try await kind.run(plan) { store in
+    @Test("makes room by clearing expired sessions away before it refuses", arguments: [SessionStoreCase.all[0]])
+    func fullOfExpired(kind: SessionStoreCase) async throws {
+        var configuration = Sample.configuration
+        configuration.maxSessions = 2
+        try await kind.run(configuration) { store in
             let (old, _) = try await store.create(Sample.new(1), now: start)
             let (young, _) = try await store.create(Sample.new(2), now: start + .seconds(600))
             let (new, _) = try await store.create(Sample.new(3), now: start + .seconds(900))
-            #expect(try await store.look(old, at: start + .seconds(900)).reason == .expiredIdle)
-            #expect(try await store.look(young, at: start + .seconds(900)).session != nil)
-            #expect(try await store.look(new, at: start + .seconds(900)).session != nil)
+            #expect(try await store.lookup(old, at: start + .seconds(900)).reason == .expiredIdle)
+            #expect(try await store.lookup(young, at: start + .seconds(900)).session != nil)
+            #expect(try await store.lookup(new, at: start + .seconds(900)).session != nil)
         }
     }
 }

@@ -5,7 +5,7 @@ import Testing
 @testable import CloakroomSessions
 
 /// A kind of store that the contract suite is run against. A new store is one more line in ``all``.
-struct StoreUnderTest: Sendable, CustomTestStringConvertible {
+struct SessionStoreCase: Sendable, CustomTestStringConvertible {
     let name: String
     /// Whether several stores may share what is kept, as replicas do.
     var isShared = true
@@ -14,14 +14,14 @@ struct StoreUnderTest: Sendable, CustomTestStringConvertible {
     /// Whether it knows how many sessions there are.
     var counts = true
     /// Makes a place for sessions that nobody else uses.
-    let make: @Sendable (SessionPlan) async throws -> any StorePlace
+    let make: @Sendable (SessionConfiguration) async throws -> any SessionStoreFixture
 
     var testDescription: String { name }
 
     static let all =
         [
-            StoreUnderTest(name: "memory", isShared: false) { MemoryPlace(plan: $0) }
-        ] + RecordsUnderTest.all.map(sealed)
+            SessionStoreCase(name: "memory", isShared: false) { MemoryStoreFixture(configuration: $0) }
+        ] + RecordStoreCase.all.map(sealed)
 
     /// Those that several replicas may share.
     static let shared = all.filter(\.isShared)
@@ -29,24 +29,27 @@ struct StoreUnderTest: Sendable, CustomTestStringConvertible {
     static let followingGivenTime = all.filter(\.followsGivenTime)
 
     /// Sealed sessions over a kind of record store.
-    private static func sealed(over kind: RecordsUnderTest) -> StoreUnderTest {
-        StoreUnderTest(
+    private static func sealed(over kind: RecordStoreCase) -> SessionStoreCase {
+        SessionStoreCase(
             name: "sealed, \(kind.name)", followsGivenTime: kind.followsGivenTime, counts: kind.counts
-        ) { plan in
-            SealedPlace(plan: plan, place: try await kind.make())
+        ) { configuration in
+            SealedStoreFixture(configuration: configuration, place: try await kind.make())
         }
     }
 
     /// Runs a test with a running store over a new place.
-    func run(_ plan: SessionPlan = Sample.plan, _ test: (any SessionStore) async throws -> Void) async throws {
-        try await withPlace(plan) { place in try await RunningStore.with(try await place.store(), test) }
+    func run(
+        _ configuration: SessionConfiguration = Sample.configuration, _ test: (any SessionStore) async throws -> Void
+    ) async throws {
+        try await withPlace(configuration) { place in try await RunningStore.with(try await place.store(), test) }
     }
 
     /// Runs a test with two running stores over a new place: two replicas.
     func runTwo(
-        _ plan: SessionPlan = Sample.plan, _ test: (any SessionStore, any SessionStore) async throws -> Void
+        _ configuration: SessionConfiguration = Sample.configuration,
+        _ test: (any SessionStore, any SessionStore) async throws -> Void
     ) async throws {
-        try await withPlace(plan) { place in
+        try await withPlace(configuration) { place in
             let other = try await place.store()
             try await RunningStore.with(try await place.store()) { one in
                 try await RunningStore.with(other) { try await test(one, $0) }
@@ -55,8 +58,10 @@ struct StoreUnderTest: Sendable, CustomTestStringConvertible {
     }
 
     /// Runs a test with a new place, which is torn down in any case.
-    func withPlace(_ plan: SessionPlan, _ test: (any StorePlace) async throws -> Void) async throws {
-        let place = try await make(plan)
+    func withPlace(_ configuration: SessionConfiguration, _ test: (any SessionStoreFixture) async throws -> Void)
+        async throws
+    {
+        let place = try await make(configuration)
         do {
             try await test(place)
         } catch {
@@ -68,31 +73,31 @@ struct StoreUnderTest: Sendable, CustomTestStringConvertible {
 }
 
 /// Where stores keep sessions.
-protocol StorePlace: Sendable {
+protocol SessionStoreFixture: Sendable {
     /// One more store over this place.
     func store() async throws -> any SessionStore
     func tearDown() async
 }
 
-struct MemoryPlace: StorePlace {
-    let plan: SessionPlan
+struct MemoryStoreFixture: SessionStoreFixture {
+    let configuration: SessionConfiguration
 
     func store() async throws -> any SessionStore {
-        MemorySessionStore(plan, accountHashes: Sample.accountHashes, clock: { Sample.start })
+        MemorySessionStore(configuration, accountHashes: Sample.accountHashes, clock: { Sample.start })
     }
 
     func tearDown() async {}
 }
 
-struct SealedPlace: StorePlace {
-    let plan: SessionPlan
-    let place: any RecordPlace
+struct SealedStoreFixture: SessionStoreFixture {
+    let configuration: SessionConfiguration
+    let place: any RecordStoreFixture
 
     func store() async throws -> any SessionStore { seal(try await place.store()) }
     func tearDown() async { await place.tearDown() }
 
     private func seal(_ records: some SessionRecordStore) -> any SessionStore {
-        SealedSessionStore(records, plan: plan, secrets: Sample.secrets)
+        SealedSessionStore(records, configuration: configuration, secrets: Sample.secrets)
     }
 }
 

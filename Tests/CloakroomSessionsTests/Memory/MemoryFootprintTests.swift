@@ -19,19 +19,19 @@ struct MemoryFootprintTests {
 
         /// - Parameter samples: How many tickets to keep, spread over all.
         init(_ count: Int, access: Int, refresh: Int, samples: Int) async throws {
-            var plan = Sample.plan
-            plan.maxSessions = count
-            store = MemorySessionStore(plan, accountHashes: Sample.accountHashes, clock: { Sample.start })
+            var configuration = Sample.configuration
+            configuration.maxSessions = count
+            store = MemorySessionStore(configuration, accountHashes: Sample.accountHashes, clock: { Sample.start })
             let step = max(1, count / samples)
             for number in 0..<count {
                 let new = NewSession(
                     user: UserProfile(
                         json: Array(#"{"id":\#(number),"email":"user-\#(number)@example.com","name":"Some One"}"#.utf8),
                         account: Sample.account(number)),
-                    tokens: SessionTokens(
+                    tokens: TokenSet(
                         authorization: Secret(bytes: Array("Bearer ".utf8) + token(access)),
                         refreshToken: Secret(bytes: token(refresh)),
-                        accessExpiresAt: Sample.start + .seconds(600), obtainedAt: Sample.start),
+                        accessTokenExpiresAt: Sample.start + .seconds(600), obtainedAt: Sample.start),
                     client: Sample.client)
                 let (ticket, _) = try await store.create(new, now: Sample.start)
                 if number % step == 0, sampled.count < samples { sampled.append(ticket) }
@@ -43,7 +43,7 @@ struct MemoryFootprintTests {
             let clock = ContinuousClock()
             let rounds = (0..<20).map { _ in
                 clock.measure {
-                    for ticket in sampled where store.find(ticket, now: Sample.start, slides: true).session == nil {
+                    for ticket in sampled where store.lookup(ticket, now: Sample.start, slides: true).session == nil {
                         Issue.record("it is gone")
                     }
                 }

@@ -11,9 +11,9 @@ struct MemorySessionStoreTests {
         private let created = Mutex(0)
         private let ended = Mutex<[SessionEndReason: Int]>([:])
 
-        func store(_ plan: SessionPlan) -> MemorySessionStore {
+        func store(_ configuration: SessionConfiguration) -> MemorySessionStore {
             MemorySessionStore(
-                plan, accountHashes: Sample.accountHashes, clock: { Sample.start },
+                configuration, accountHashes: Sample.accountHashes, clock: { Sample.start },
                 onCreated: { self.created.withLock { $0 += 1 } },
                 onEnded: { reason in self.ended.withLock { $0[reason, default: 0] += 1 } })
         }
@@ -38,14 +38,14 @@ struct MemorySessionStoreTests {
 
     @Test("never says that it cannot tell")
     func neverUnknown() async throws {
-        let store = Counts().store(Sample.plan)
+        let store = Counts().store(Sample.configuration)
         let (ticket, _) = try await store.create(Sample.new(), now: start)
         var generator = SystemRandomNumberGenerator()
         for lookup in [
-            store.find(ticket, now: start, slides: true),
-            store.find(SessionTicket(using: &generator), now: start, slides: true),
+            store.lookup(ticket, now: start, slides: true),
+            store.lookup(SessionTicket(using: &generator), now: start, slides: true),
         ] {
-            if case .unknown = lookup { Issue.record("a memory store has every session at hand") }
+            if case .notCached = lookup { Issue.record("a memory store has every session at hand") }
             #expect(lookup.session != nil || lookup.reason != nil)
         }
     }
@@ -53,7 +53,7 @@ struct MemorySessionStoreTests {
     @Test("clears expired sessions away, so many a sweep and no more, until none is left")
     func sweep() async throws {
         let counts = Counts()
-        let store = counts.store(Sample.plan)
+        let store = counts.store(Sample.configuration)
         for number in 0..<1_000 {
             _ = try await store.create(Sample.new(number), now: start)
         }
@@ -72,19 +72,19 @@ struct MemorySessionStoreTests {
     @Test("does not clear away a session that was used meanwhile, and comes back to it when it is due")
     func sweepSparesUsed() async throws {
         let counts = Counts()
-        let store = counts.store(Sample.plan)
+        let store = counts.store(Sample.configuration)
         let (ticket, _) = try await store.create(Sample.new(), now: start)
-        _ = store.find(ticket, now: start + .seconds(500), slides: true)
+        _ = store.lookup(ticket, now: start + .seconds(500), slides: true)
         #expect(store.sweep(now: start + .seconds(1_399)) == 0)
         #expect(store.sweep(now: start + .seconds(1_400)) == 1)
-        #expect(store.find(ticket, now: start + .seconds(1_400), slides: true).reason == .expiredIdle)
+        #expect(store.lookup(ticket, now: start + .seconds(1_400), slides: true).reason == .expiredIdle)
         #expect(counts.endedByReason == [.expiredIdle: 1])
     }
 
     @Test("tells of each session once that it was made and once that it ended, whoever finds out")
     func observes() async throws {
         let counts = Counts()
-        let store = counts.store(Sample.plan)
+        let store = counts.store(Sample.configuration)
         var tickets: [SessionTicket] = []
         for number in 0..<4 {
             tickets.append(try await store.create(Sample.new(number), now: start).0)
@@ -92,10 +92,10 @@ struct MemorySessionStoreTests {
         _ = try await store.end(tickets[0], reason: .signedOut, now: start)
         _ = try await store.end(tickets[1], reason: .replaced, now: start)
         for seconds in stride(from: Int64(0), to: 3_600, by: 600) {
-            _ = store.find(tickets[2], now: start + .seconds(seconds), slides: true)
+            _ = store.lookup(tickets[2], now: start + .seconds(seconds), slides: true)
         }
         let now = start + .seconds(3_600)
-        for ticket in tickets + tickets { _ = store.find(ticket, now: now, slides: true) }
+        for ticket in tickets + tickets { _ = store.lookup(ticket, now: now, slides: true) }
         store.sweep(now: now)
         #expect(counts.createdCount == 4)
         #expect(counts.endedByReason == [.signedOut: 1, .replaced: 1, .expiredAbsolute: 1, .expiredIdle: 1])
@@ -104,27 +104,27 @@ struct MemorySessionStoreTests {
 
     @Test("remembers why sessions ended for a bounded number of them")
     func tombstonesAreBounded() async throws {
-        let store = Counts().store(Sample.plan)
+        let store = Counts().store(Sample.configuration)
         var tickets: [SessionTicket] = []
         for _ in 0..<70_000 {
             let (ticket, _) = try await store.create(Sample.new(), now: start)
             _ = try await store.end(ticket, reason: .signedOut, now: start)
             tickets.append(ticket)
         }
-        let revoked = tickets.count { store.find($0, now: start, slides: false).reason == .revoked }
+        let revoked = tickets.count { store.lookup($0, now: start, slides: false).reason == .revoked }
         #expect(revoked <= 65_536)
         #expect(revoked > 60_000)
         let last = try #require(tickets.last)
-        #expect(store.find(last, now: start, slides: false).reason == .revoked)
+        #expect(store.lookup(last, now: start, slides: false).reason == .revoked)
         #expect(store.count == 0)
     }
 
     @Test("stays whole when many sign in, look, sign out and sweep at once")
     func stress() async throws {
         let counts = Counts()
-        var plan = Sample.plan
-        plan.maxSessions = 500
-        let store = counts.store(plan)
+        var configuration = Sample.configuration
+        configuration.maxSessions = 500
+        let store = counts.store(configuration)
         await withTaskGroup(of: Void.self) { group in
             for worker in 0..<8 {
                 group.addTask { await work(worker, on: store) }
@@ -149,10 +149,10 @@ struct MemorySessionStoreTests {
                 guard let ticket = mine.popLast() else { continue }
                 let ended = try? await store.end(ticket, reason: .signedOut, now: now)
                 #expect(ended == nil || ended?.user.account == Sample.account(worker))
-                #expect(store.find(ticket, now: now, slides: true).session == nil)
+                #expect(store.lookup(ticket, now: now, slides: true).session == nil)
             case 3:
                 for ticket in mine.suffix(20) {
-                    let session = store.find(ticket, now: now, slides: true).session
+                    let session = store.lookup(ticket, now: now, slides: true).session
                     #expect(session == nil || session?.user.account == Sample.account(worker))
                 }
             default:

@@ -4,7 +4,7 @@ import Testing
 @testable import CloakroomSessions
 
 @Suite("One part of the memory store")
-struct ShardContentsTests {
+struct StateTests {
     private let now = Sample.start
     private let timeouts = SessionTimeouts(idle: .seconds(900), absolute: .seconds(3_600))
 
@@ -16,7 +16,7 @@ struct ShardContentsTests {
 
     @Test("gives a session to its whole key only, not to one that begins alike")
     func wholeKey() {
-        var contents = ShardContents(tombstones: 4)
+        var contents = State(tombstones: 4)
         let key = SessionKey(1, 2, 3, 4)
         let inserted = contents.insert(session(key), deadline: now + .seconds(900))
         #expect(inserted)
@@ -25,7 +25,7 @@ struct ShardContentsTests {
                 Issue.record("a session of another key")
                 continue
             }
-            guard case .gone = contents.lease(other, for: .seconds(15), timeouts: timeouts, now: now) else {
+            guard case .notFound = contents.lease(other, for: .seconds(15), timeouts: timeouts, now: now) else {
                 Issue.record("a lease on a session of another key")
                 continue
             }

@@ -4,7 +4,7 @@ import Synchronization
 @testable import CloakroomSessions
 
 /// Keeps what a store tells of changes, and lets tests wait for it.
-final class ChangeSpy: RecordChanges {
+final class RecordingChangeDelegate: RecordChangeDelegate {
     enum Event: Sendable, Equatable {
         case link(Bool)
         case changed(SessionID)
@@ -12,7 +12,7 @@ final class ChangeSpy: RecordChanges {
         case expired(idle: Int, absolute: Int)
     }
 
-    private let told = Mutex<[Event]>([])
+    private let recorded = Mutex<[Event]>([])
     private let stream: AsyncStream<Event>
     private let continuation: AsyncStream<Event>.Continuation
 
@@ -20,28 +20,28 @@ final class ChangeSpy: RecordChanges {
         (stream, continuation) = AsyncStream.makeStream()
     }
 
-    var events: [Event] { told.withLock { $0 } }
+    var events: [Event] { recorded.withLock { $0 } }
 
     /// Waits until this is told; what was told before and was not waited for is passed over.
     func wait(for event: Event) async {
         for await next in stream where next == event { return }
     }
 
-    func linkChanged(isUp: Bool) { add(.link(isUp)) }
-    func changed(_ id: SessionID) { add(.changed(id)) }
-    func allChanged() { add(.all) }
+    func connectionChanged(isUp: Bool) { add(.link(isUp)) }
+    func recordChanged(_ id: SessionID) { add(.changed(id)) }
+    func allRecordsChanged() { add(.all) }
     func expired(idle: Int, absolute: Int) { add(.expired(idle: idle, absolute: absolute)) }
 
     private func add(_ event: Event) {
-        told.withLock { $0.append(event) }
+        recorded.withLock { $0.append(event) }
         continuation.yield(event)
     }
 }
 
-extension SQLiteRecords {
+extension SQLiteRecordStore {
     /// Lets the store run while a test does something, from the moment that its link stands.
-    func whileRunning(_ body: (ChangeSpy) async throws -> Void) async throws {
-        let spy = ChangeSpy()
+    func whileRunning(_ body: (RecordingChangeDelegate) async throws -> Void) async throws {
+        let spy = RecordingChangeDelegate()
         let running = Task { await run(spy, idleTimeout: .seconds(900)) }
         await spy.wait(for: .link(true))
         do {

@@ -21,18 +21,18 @@ struct SQLiteDamageTests {
             "UPDATE session SET client = 7",
         ])
     func foreignRows(sql: String) async throws {
-        let folder = try SQLiteTestFolder()
-        let store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
         let (foreign, sound) = (SampleRecord.record(1), SampleRecord.record(2))
         _ = try await store.insert(foreign)
-        try folder.execute(sql)
+        try directory.execute(sql)
         _ = try await store.insert(sound)
         let id = foreign.key.id
         #expect(try await store.read(foreign) == .unreadable)
         #expect(try await store.read(sound) == .record(sound))
-        #expect(try await store.lease(id, for: .seconds(1), now: start) == .gone)
-        #expect(try await store.replace(SampleRecord.record(1, version: 2), fence: nil, now: start) == .gone)
-        #expect(try await store.remove(id, reason: .unreadable, condition: nil, now: start) == .gone)
+        #expect(try await store.lease(id, for: .seconds(1), now: start) == .notFound)
+        #expect(try await store.replace(SampleRecord.record(1, version: 2), fence: nil, now: start) == .notFound)
+        #expect(try await store.remove(id, reason: .unreadable, condition: nil, now: start) == .notFound)
         #expect(try await store.read(foreign) == .ended(.unreadable))
         #expect(try await store.records(of: 7, now: start) == [sound])
         #expect(store.count == 1)
@@ -40,23 +40,23 @@ struct SQLiteDamageTests {
 
     @Test("has other bytes in a record, which come back as they are, for the seal to judge")
     func foreignContents() async throws {
-        let folder = try SQLiteTestFolder()
-        let store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
         var record = SampleRecord.record(1)
         _ = try await store.insert(record)
-        try folder.execute("UPDATE session SET contents = x'00ff00'")
+        try directory.execute("UPDATE session SET contents = x'00ff00'")
         record.contents = [0, 0xff, 0]
         #expect(try await store.read(record) == .record(record))
     }
 
     @Test("has strange rows in the tables beside the sessions, which are passed over")
     func foreignNeighbours() async throws {
-        let folder = try SQLiteTestFolder()
-        let store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
         let key = ThrottleKey(.account, hash: 1)
         let forever = Int64.max
         _ = try await store.throttleStates([key], now: start)
-        try folder.execute(
+        try directory.execute(
             """
             INSERT INTO ended VALUES (1, 'abducted', \(forever)), (2, x'00', \(forever));
             INSERT INTO throttle VALUES (\(key.scope.rawValue), 1, -5, 'x', 0, \(forever));
@@ -72,13 +72,13 @@ struct SQLiteDamageTests {
 
     @Test("has overwritten pages: what is on them is unavailable, never gone, and nothing crashes")
     func damagedPages() async throws {
-        let folder = try SQLiteTestFolder()
-        var store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        var store = directory.store()
         let records = (0..<300).map { SampleRecord.record(UInt64($0), size: 1_500) }
         for record in records { _ = try await store.insert(record) }
-        store = folder.store()
-        try folder.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: folder.file))
+        store = directory.store()
+        try directory.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: directory.file))
         for page in stride(from: 20, to: 100, by: 2) {
             try handle.seek(toOffset: UInt64(page) * 4_096)
             try handle.write(contentsOf: Data(repeating: 0xa5, count: 4_096))
@@ -98,13 +98,13 @@ struct SQLiteDamageTests {
         #expect((outcomes["read"] ?? 0) > 0)
         #expect((outcomes["unavailable"] ?? 0) > 0)
         // Sound pages are read between the damaged ones; that is no reason to tell of it each time.
-        #expect(folder.log.all.count { $0.hasPrefix("error") } == 1)
+        #expect(directory.log.all.count { $0.hasPrefix("error") } == 1)
     }
 
     @Test("is full: what cannot be kept is unavailable, the rest goes on, and so does all once there is room")
     func full() async throws {
-        let folder = try SQLiteTestFolder()
-        let store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
         let (first, second) = (SampleRecord.record(1), SampleRecord.record(2, size: 100_000))
         _ = try await store.insert(first)
         let writing = try await store.connector.file().writer.connection
@@ -120,19 +120,19 @@ struct SQLiteDamageTests {
             #expect(try await store.insert(second))
             #expect(spy.events == [.link(true)])
         }
-        #expect(folder.log.all.count { $0.hasPrefix("error session store fails") } == 1)
-        #expect(folder.log.all.count { $0.hasPrefix("notice session store works again") } == 1)
+        #expect(directory.log.all.count { $0.hasPrefix("error session store fails") } == 1)
+        #expect(directory.log.all.count { $0.hasPrefix("notice session store works again") } == 1)
     }
 
     @Test("Rule 22: shows nothing of its rows in what is logged when it fails")
     func canary() async throws {
-        let folder = try SQLiteTestFolder()
-        let store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
         var record = SampleRecord.record(1, account: 0x00c0_ffee_c0ff_ee00)
         record.contents = Array("canary-contents".utf8)
         record.client = Array("canary-client".utf8)
         _ = try await store.read(record)
-        try folder.execute(
+        try directory.execute(
             """
             CREATE TRIGGER refuse BEFORE INSERT ON session BEGIN SELECT RAISE(ABORT, 'canary-message'); END;
             """)
@@ -142,8 +142,8 @@ struct SQLiteDamageTests {
         } catch {
             #expect("\(error)\(String(reflecting: error))".contains("canary") == false)
         }
-        #expect(folder.log.all.count == 1)
-        for line in folder.log.all {
+        #expect(directory.log.all.count == 1)
+        for line in directory.log.all {
             for trace in [
                 "canary", "INSERT", "63616e617279", "\(Int64(bitPattern: record.account))", "\(record.key.id)",
             ] {

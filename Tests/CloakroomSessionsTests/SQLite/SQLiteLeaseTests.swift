@@ -15,16 +15,16 @@ struct SQLiteLeaseTests {
     }
 
     private let machine = Machine()
-    private let folder: SQLiteTestFolder
+    private let directory: SQLiteTestDirectory
     private let record = SampleRecord.record(1)
     private let leaseTime = Duration.seconds(15)
 
     init() throws {
-        folder = try SQLiteTestFolder()
+        directory = try SQLiteTestDirectory()
     }
 
-    private func process() -> SQLiteRecords {
-        folder.store { [machine] _ in machine.now }
+    private func process() -> SQLiteRecordStore {
+        directory.store { [machine] _ in machine.now }
     }
 
     @Test(
@@ -36,17 +36,17 @@ struct SQLiteLeaseTests {
         let oldNow = SampleRecord.start
         let newNow = oldNow + .seconds(seconds)
         let held = try #require(try await old.lease(record.key.id, for: leaseTime, now: oldNow).lease)
-        #expect(try await new.lease(record.key.id, for: leaseTime, now: newNow) == .taken)
+        #expect(try await new.lease(record.key.id, for: leaseTime, now: newNow) == .heldByOther)
         var next = record
         next.version = 2
         #expect(try await new.replace(next, fence: nil, now: newNow) == .fenced)
         machine.advance(by: leaseTime - .milliseconds(1))
-        #expect(try await new.lease(record.key.id, for: leaseTime, now: newNow + leaseTime) == .taken)
+        #expect(try await new.lease(record.key.id, for: leaseTime, now: newNow + leaseTime) == .heldByOther)
         machine.advance(by: .milliseconds(1))
         let taken = try #require(try await new.lease(record.key.id, for: leaseTime, now: newNow).lease)
-        #expect(taken.fence == held.fence + 1)
-        #expect(try await old.replace(next, fence: held.fence, now: oldNow) == .fenced)
-        try await new.release(record.key.id, fence: taken.fence)
+        #expect(taken.fencingToken == held.fencingToken + 1)
+        #expect(try await old.replace(next, fence: held.fencingToken, now: oldNow) == .fenced)
+        try await new.release(record.key.id, fence: taken.fencingToken)
         #expect(try await old.lease(record.key.id, for: leaseTime, now: oldNow).lease != nil)
     }
 
@@ -64,11 +64,12 @@ struct SQLiteLeaseTests {
         let new = process()
         #expect(try await new.insert(record))
         let end = SampleRecord.start + leaseTime
-        try folder.execute("UPDATE session SET fence = fence + 1, leased_until = \(end.milliseconds)")
-        #expect(try await new.lease(record.key.id, for: leaseTime, now: SampleRecord.start) == .taken)
-        #expect(try await new.lease(record.key.id, for: leaseTime, now: end).lease?.fence == 2)
+        try directory.execute("UPDATE session SET fence = fence + 1, leased_until = \(end.milliseconds)")
+        #expect(try await new.lease(record.key.id, for: leaseTime, now: SampleRecord.start) == .heldByOther)
+        #expect(try await new.lease(record.key.id, for: leaseTime, now: end).lease?.fencingToken == 2)
         // And the other way round: what such a process looks at.
-        try folder.execute("UPDATE session SET expires_at = 0 WHERE leased_until = \((end + leaseTime).milliseconds)")
+        try directory.execute(
+            "UPDATE session SET expires_at = 0 WHERE leased_until = \((end + leaseTime).milliseconds)")
         guard case .record(let kept) = try await new.read(record) else { throw NoRecord() }
         #expect(kept.expiresAt == Timestamp(milliseconds: 0))
     }
@@ -79,7 +80,7 @@ struct SQLiteLeaseTests {
     func migration() async throws {
         let first = process()
         #expect(try await first.insert(record))
-        try folder.execute(
+        try directory.execute(
             """
             DROP INDEX session_name; ALTER TABLE session DROP COLUMN name; ALTER TABLE session DROP COLUMN lease_fence;
             ALTER TABLE session DROP COLUMN lease_end; DELETE FROM grdb_migrations WHERE identifier = '2'
@@ -87,7 +88,7 @@ struct SQLiteLeaseTests {
         let new = process()
         #expect(try await new.read(record) == .record(record))
         #expect(try await new.records(of: record.account, now: SampleRecord.start) == [record])
-        #expect(try await new.lease(record.key.id, for: leaseTime, now: SampleRecord.start).lease?.fence == 1)
+        #expect(try await new.lease(record.key.id, for: leaseTime, now: SampleRecord.start).lease?.fencingToken == 1)
     }
 
     @Test("The machine's clock does not go back, and two processes would read the same from it")

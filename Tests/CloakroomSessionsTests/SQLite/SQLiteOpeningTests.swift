@@ -10,110 +10,111 @@ import Testing
 struct SQLiteOpeningTests {
     @Test("is for its owner alone, in all its parts, however wide the umask is")
     func permissions() async throws {
-        let folder = try SQLiteTestFolder()
+        let directory = try SQLiteTestDirectory()
         let before = umask(0)
         defer { umask(before) }
-        let store = folder.store()
+        let store = directory.store()
         _ = try await store.insert(SampleRecord.record(1))
         for suffix in ["", "-wal", "-shm"] {
-            #expect(try folder.permissions(folder.file + suffix) == 0o600)
+            #expect(try directory.permissions(directory.file + suffix) == 0o600)
         }
     }
 
     @Test("takes the rights of others to a file that is there already")
     func narrowsPermissions() async throws {
-        let folder = try SQLiteTestFolder()
-        #expect(FileManager.default.createFile(atPath: folder.file, contents: nil))
-        #expect(chmod(folder.file, 0o644) == 0)
-        let store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        #expect(FileManager.default.createFile(atPath: directory.file, contents: nil))
+        #expect(chmod(directory.file, 0o644) == 0)
+        let store = directory.store()
         _ = try await store.insert(SampleRecord.record(1))
         for suffix in ["", "-wal", "-shm"] {
-            #expect(try folder.permissions(folder.file + suffix) == 0o600)
+            #expect(try directory.permissions(directory.file + suffix) == 0o600)
         }
     }
 
     @Test("says what is the matter, where, and what to do")
     func problems() throws {
-        let folder = try SQLiteTestFolder()
-        #expect(problem(at: "") == .noPath)
-        #expect(problem(at: folder.path + "/none/x.sqlite") == .noFolder(folder.path + "/none"))
-        #expect(problem(at: folder.path) == .noFile)
-        try Data(repeating: 0x41, count: 8_192).write(to: URL(fileURLWithPath: folder.file))
-        #expect(problem(at: folder.file) == .notADatabase)
-        #expect(try Data(contentsOf: URL(fileURLWithPath: folder.file)) == Data(repeating: 0x41, count: 8_192))
+        let directory = try SQLiteTestDirectory()
+        #expect(problem(at: "") == .pathMissing)
+        #expect(problem(at: directory.path + "/none/x.sqlite") == .directoryMissing(directory.path + "/none"))
+        #expect(problem(at: directory.path) == .notAFile)
+        try Data(repeating: 0x41, count: 8_192).write(to: URL(fileURLWithPath: directory.file))
+        #expect(problem(at: directory.file) == .notADatabase)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: directory.file)) == Data(repeating: 0x41, count: 8_192))
         for problem in [
-            SQLiteStoreError.Problem.noPath, .noFolder("/f"), .noFile, .noAccess("denied"), .notADatabase, .foreign,
-            .newer,
+            SQLiteStoreError.Kind.pathMissing, .directoryMissing("/f"), .notAFile, .accessDenied("denied"),
+            .notADatabase, .foreignDatabase,
+            .newerVersion,
             .moved, .sqlite(code: 10, text: "10 (disk I/O error)"),
         ] {
             let text = SQLiteStoreError(problem, path: "/f/x.sqlite").description
-            #expect(problem == .noPath || text.contains("/f/x.sqlite"))
+            #expect(problem == .pathMissing || text.contains("/f/x.sqlite"))
             #expect(text.count < 300)
         }
     }
 
     @Test("leaves the database of something else as it is")
     func foreign() throws {
-        let folder = try SQLiteTestFolder()
-        try folder.execute("CREATE TABLE bookmark (id INTEGER PRIMARY KEY)")
-        #expect(chmod(folder.file, 0o644) == 0)
-        let bytes = try Data(contentsOf: URL(fileURLWithPath: folder.file))
-        #expect(problem(at: folder.file) == .foreign)
-        #expect(try Data(contentsOf: URL(fileURLWithPath: folder.file)) == bytes)
-        #expect(try folder.permissions(folder.file) == 0o644)
+        let directory = try SQLiteTestDirectory()
+        try directory.execute("CREATE TABLE bookmark (id INTEGER PRIMARY KEY)")
+        #expect(chmod(directory.file, 0o644) == 0)
+        let bytes = try Data(contentsOf: URL(fileURLWithPath: directory.file))
+        #expect(problem(at: directory.file) == .foreignDatabase)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: directory.file)) == bytes)
+        #expect(try directory.permissions(directory.file) == 0o644)
     }
 
     @Test("refuses what a later release wrote, and says so")
     func newer() async throws {
-        let folder = try SQLiteTestFolder()
-        _ = try await folder.store().insert(SampleRecord.record(1))
-        try folder.execute("INSERT INTO grdb_migrations VALUES ('9')")
-        #expect(problem(at: folder.file) == .newer)
-        let store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        _ = try await directory.store().insert(SampleRecord.record(1))
+        try directory.execute("INSERT INTO grdb_migrations VALUES ('9')")
+        #expect(problem(at: directory.file) == .newerVersion)
+        let store = directory.store()
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.read(SampleRecord.record(1)) }
-        #expect(folder.log.all.contains { $0.contains("a later release of Cloakroom has written it") })
+        #expect(directory.log.all.contains { $0.contains("a later release of Cloakroom has written it") })
     }
 
     @Test("is tried again until it works; the log tells once that it does not, and once that it does")
     func retries() async throws {
-        let folder = try SQLiteTestFolder()
-        let file = folder.path + "/later/sessions.sqlite"
-        let store = folder.store(file)
+        let directory = try SQLiteTestDirectory()
+        let file = directory.path + "/later/sessions.sqlite"
+        let store = directory.store(file)
         for number in 0..<3 {
             await #expect(throws: SessionStoreError(.unavailable)) {
                 try await store.insert(SampleRecord.record(UInt64(number)))
             }
         }
-        let spy = ChangeSpy()
+        let spy = RecordingChangeDelegate()
         let running = Task { await store.run(spy, idleTimeout: .seconds(900)) }
         defer { running.cancel() }
-        try FileManager.default.createDirectory(atPath: folder.path + "/later", withIntermediateDirectories: false)
+        try FileManager.default.createDirectory(atPath: directory.path + "/later", withIntermediateDirectories: false)
         await spy.wait(for: .link(true))
         #expect(try await store.insert(SampleRecord.record(1)))
-        #expect(folder.log.all.count { $0.hasPrefix("error session store fails") } == 1)
-        #expect(folder.log.all.count { $0.hasPrefix("notice session store works again") } == 1)
+        #expect(directory.log.all.count { $0.hasPrefix("error session store fails") } == 1)
+        #expect(directory.log.all.count { $0.hasPrefix("notice session store works again") } == 1)
     }
 
     @Test("happens anew where the file was removed, and the link is down meanwhile")
     func moved() async throws {
-        let folder = try SQLiteTestFolder()
-        let store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
         _ = try await store.insert(SampleRecord.record(1))
         try await store.whileRunning { spy in
-            for suffix in ["", "-wal", "-shm"] { try FileManager.default.removeItem(atPath: folder.file + suffix) }
+            for suffix in ["", "-wal", "-shm"] { try FileManager.default.removeItem(atPath: directory.file + suffix) }
             await spy.wait(for: .link(false))
             await spy.wait(for: .link(true))
             #expect(try await store.read(SampleRecord.record(1)) == .none)
             #expect(try await store.insert(SampleRecord.record(2)))
         }
-        #expect(folder.log.all.contains { $0.contains("moved, removed or replaced") })
+        #expect(directory.log.all.contains { $0.contains("moved, removed or replaced") })
     }
 
     @Test("by two at once makes one file")
     func together() async throws {
         for _ in 0..<5 {
-            let folder = try SQLiteTestFolder()
-            let stores = (0..<4).map { _ in folder.store() }
+            let directory = try SQLiteTestDirectory()
+            let stores = (0..<4).map { _ in directory.store() }
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 for (number, store) in stores.enumerated() {
                     group.addTask { try await store.insert(SampleRecord.record(UInt64(number))) }
@@ -121,11 +122,11 @@ struct SQLiteOpeningTests {
                 for try await isNew in group { #expect(isNew) }
             }
             #expect(try await stores[0].records(of: 7, now: SampleRecord.start).count == 4)
-            #expect(folder.log.all == [])
+            #expect(directory.log.all == [])
         }
     }
 
-    private func problem(at path: String) -> SQLiteStoreError.Problem? {
+    private func problem(at path: String) -> SQLiteStoreError.Kind? {
         do throws(SQLiteStoreError) {
             _ = try SQLiteFile(path: path)
             return nil

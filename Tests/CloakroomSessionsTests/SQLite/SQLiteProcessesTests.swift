@@ -11,23 +11,23 @@ struct SQLiteProcessesTests {
 
     @Test("never hold the lease on one session both")
     func leases() async throws {
-        let folder = try SQLiteTestFolder()
-        let stores = [folder.store(), folder.store()]
+        let directory = try SQLiteTestDirectory()
+        let stores = [directory.store(), directory.store()]
         let id = SampleRecord.record(1).key.id
         _ = try await stores[0].insert(SampleRecord.record(1))
-        let attempts = try await withThrowingTaskGroup(of: LeaseAttempt.self) { group in
+        let attempts = try await withThrowingTaskGroup(of: LeaseResult.self) { group in
             for number in 0..<100 {
                 group.addTask { try await stores[number % 2].lease(id, for: .seconds(15), now: start) }
             }
             return try await group.reduce(into: []) { $0.append($1) }
         }
-        #expect(attempts.count { $0 == .held(RenewalLease(fence: 1)) } == 1)
-        #expect(attempts.count { $0 == .taken } == 99)
+        #expect(attempts.count { $0 == .acquired(RefreshLease(fence: 1)) } == 1)
+        #expect(attempts.count { $0 == .heldByOther } == 99)
         let later = start + .seconds(15)
-        #expect(try await stores[1].lease(id, for: .seconds(15), now: later) == .held(RenewalLease(fence: 2)))
+        #expect(try await stores[1].lease(id, for: .seconds(15), now: later) == .acquired(RefreshLease(fence: 2)))
         // The first holder comes too late with anything.
         try await stores[0].release(id, fence: 1)
-        #expect(try await stores[0].lease(id, for: .seconds(15), now: later) == .taken)
+        #expect(try await stores[0].lease(id, for: .seconds(15), now: later) == .heldByOther)
         let next = SampleRecord.record(1, version: 2)
         #expect(try await stores[0].replace(next, fence: 1, now: later) == .fenced)
         #expect(try await stores[0].replace(next, fence: nil, now: later) == .fenced)
@@ -38,11 +38,11 @@ struct SQLiteProcessesTests {
 
     @Test("save one of a hundred changes of the same version")
     func compareAndSet() async throws {
-        let folder = try SQLiteTestFolder()
-        let stores = [folder.store(), folder.store()]
+        let directory = try SQLiteTestDirectory()
+        let stores = [directory.store(), directory.store()]
         _ = try await stores[0].insert(SampleRecord.record(1))
         let next = SampleRecord.record(1, version: 2)
-        let changes = try await withThrowingTaskGroup(of: RecordChange.self) { group in
+        let changes = try await withThrowingTaskGroup(of: RecordUpdateResult.self) { group in
             for number in 0..<100 {
                 group.addTask { try await stores[number % 2].replace(next, fence: nil, now: start) }
             }
@@ -54,8 +54,8 @@ struct SQLiteProcessesTests {
 
     @Test("Rule 24: tell each other what they change and end, and do not hear of their own")
     func changesAreTold() async throws {
-        let folder = try SQLiteTestFolder()
-        let (first, second) = (folder.store(), folder.store())
+        let directory = try SQLiteTestDirectory()
+        let (first, second) = (directory.store(), directory.store())
         let records = (0..<4).map { SampleRecord.record(UInt64($0)) }
         for record in records { _ = try await first.insert(record) }
         try await first.whileRunning { spy in
@@ -73,26 +73,26 @@ struct SQLiteProcessesTests {
 
     @Test("tell that all may have changed where single changes are not known any more")
     func missedChanges() async throws {
-        let folder = try SQLiteTestFolder()
-        let store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
         _ = try await store.insert(SampleRecord.record(1))
         try await store.whileRunning { spy in
             // One transaction: a change that is cleared away before anybody looks.
-            try folder.execute(
+            try directory.execute(
                 """
                 BEGIN; INSERT INTO change (id, process, at) VALUES (1, 2, 3), (4, 5, 6);
                 DELETE FROM change WHERE id = 1; COMMIT
                 """)
             await spy.wait(for: .all)
-            try folder.execute("INSERT INTO change (id, process, at) VALUES (9, 2, 3)")
+            try directory.execute("INSERT INTO change (id, process, at) VALUES (9, 2, 3)")
             await spy.wait(for: .changed(SessionID(9)))
         }
     }
 
     @Test("share what the throttle counts, and never count over each other")
     func throttle() async throws {
-        let folder = try SQLiteTestFolder()
-        let stores = [folder.store(), folder.store()]
+        let directory = try SQLiteTestDirectory()
+        let stores = [directory.store(), directory.store()]
         let key = ThrottleKey(.account, hash: .max)
         _ = try await stores[1].throttleStates([key], now: start)
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -116,8 +116,8 @@ struct SQLiteProcessesTests {
 
     @Test("count each expired session once between them")
     func clearing() async throws {
-        let folder = try SQLiteTestFolder(now: SampleRecord.end)
-        let stores = [folder.store(), folder.store()]
+        let directory = try SQLiteTestDirectory(now: SampleRecord.end)
+        let stores = [directory.store(), directory.store()]
         for number in 0..<1_200 {
             var record = SampleRecord.record(UInt64(number), size: 8)
             // Used until the end, so that it is the absolute timeout that ended it.
@@ -137,7 +137,7 @@ struct SQLiteProcessesTests {
         #expect(try await stores[1].read(living) == .record(living))
     }
 
-    private func expired(_ spies: [ChangeSpy]) -> [Int] {
+    private func expired(_ spies: [RecordingChangeDelegate]) -> [Int] {
         spies.flatMap(\.events).reduce(into: [0, 0]) { sum, event in
             guard case .expired(let idle, let absolute) = event else { return }
             sum = [sum[0] + idle, sum[1] + absolute]

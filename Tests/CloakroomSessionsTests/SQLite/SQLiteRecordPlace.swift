@@ -1,13 +1,13 @@
 @testable import CloakroomSessions
 
 /// A file of its own for each test of the contract.
-struct SQLiteRecordPlace: RecordPlace {
-    let folder: SQLiteTestFolder
+struct SQLiteRecordFixture: RecordStoreFixture {
+    let directory: SQLiteTestDirectory
 
     init() throws {
-        folder = try SQLiteTestFolder()
+        directory = try SQLiteTestDirectory()
     }
 
-    func store() async throws -> any SessionRecordStore { folder.store() }
+    func store() async throws -> any SessionRecordStore { directory.store() }
     func tearDown() async {}
 }

@@ -6,13 +6,13 @@ import Testing
 
 /// What is particular to keeping records in a file; the rest is in the contract of all stores.
 @Suite("SQLite records", .timeLimit(.minutes(2)))
-struct SQLiteRecordsTests {
+struct SQLiteRecordStoreTests {
     private let start = SampleRecord.start
 
     @Test("come back from the file as they went in")
     func roundTrip() async throws {
-        let folder = try SQLiteTestFolder()
-        let store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
         var record = SampleRecord.record(.max, account: .max, version: 1 << 63)
         record.client = []
         #expect(try await store.insert(record))
@@ -24,8 +24,8 @@ struct SQLiteRecordsTests {
 
     @Test("are there for a second process while the first has the file open")
     func secondProcess() async throws {
-        let folder = try SQLiteTestFolder()
-        let (first, second) = (folder.store(), folder.store())
+        let directory = try SQLiteTestDirectory()
+        let (first, second) = (directory.store(), directory.store())
         for number in 0..<100 {
             #expect(try await first.insert(SampleRecord.record(UInt64(number))))
             #expect(try await second.read(SampleRecord.record(UInt64(number))) != .none)
@@ -36,16 +36,16 @@ struct SQLiteRecordsTests {
 
     @Test("that were acknowledged are there after a crash, and no others")
     func crash() async throws {
-        let folder = try SQLiteTestFolder()
-        let store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
         try await insert(0..<500, into: store)
         // What is in the files at this moment is what a process leaves that is killed now.
-        let copy = folder.path + "/copy.sqlite"
+        let copy = directory.path + "/copy.sqlite"
         for suffix in ["", "-wal"] {
-            try FileManager.default.copyItem(atPath: folder.file + suffix, toPath: copy + suffix)
+            try FileManager.default.copyItem(atPath: directory.file + suffix, toPath: copy + suffix)
         }
         try await insert(500..<1_000, into: store)
-        let survivor = folder.store(copy)
+        let survivor = directory.store(copy)
         for number in 0..<1_000 {
             let record = SampleRecord.record(UInt64(number))
             #expect(try await survivor.read(record) == (number < 500 ? .record(record) : .none))
@@ -57,10 +57,10 @@ struct SQLiteRecordsTests {
 
     @Test("go on after the store was let go of and made anew")
     func reopening() async throws {
-        let folder = try SQLiteTestFolder()
+        let directory = try SQLiteTestDirectory()
         let record = SampleRecord.record(1)
-        _ = try await folder.store().insert(record)
-        let store = folder.store()
+        _ = try await directory.store().insert(record)
+        let store = directory.store()
         #expect(try await store.read(record) == .record(record))
         try await store.whileRunning { _ in
             _ = try await store.insert(SampleRecord.record(2))
@@ -70,8 +70,8 @@ struct SQLiteRecordsTests {
 
     @Test("are saved by a caller that is cancelled meanwhile")
     func cancelled() async throws {
-        let folder = try SQLiteTestFolder()
-        let store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
         let record = SampleRecord.record(1)
         let (gate, opener) = AsyncStream<Void>.makeStream()
         let saving = Task {
@@ -87,17 +87,17 @@ struct SQLiteRecordsTests {
 
     @Test("do not make the log beside the file grow without end", .timeLimit(.minutes(1)))
     func logIsWrittenBack() async throws {
-        let folder = try SQLiteTestFolder()
-        let store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
         try await store.whileRunning { _ in
             // A commit that does not make the log longer writes over what is in the file itself already.
             try await untilTrue("the log does not grow any more") {
-                let before = try size(of: folder.file + "-wal")
+                let before = try size(of: directory.file + "-wal")
                 #expect(try await store.insert(SampleRecord.record(.random(in: 0 ... .max), size: 2_000)))
-                return try size(of: folder.file + "-wal") == before
+                return try size(of: directory.file + "-wal") == before
             }
-            #expect(try size(of: folder.file + "-wal") < 32 << 20)
-            #expect(try size(of: folder.file) > 40_000)
+            #expect(try size(of: directory.file + "-wal") < 32 << 20)
+            #expect(try size(of: directory.file) > 40_000)
         }
     }
 
@@ -107,8 +107,8 @@ struct SQLiteRecordsTests {
 
     @Test("keep a reason for 300 s after they ended, and then no trace")
     func tombstones() async throws {
-        let folder = try SQLiteTestFolder()
-        let store = folder.store()
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
         let record = SampleRecord.record(1)
         _ = try await store.insert(record)
         #expect(
@@ -116,10 +116,10 @@ struct SQLiteRecordsTests {
                 == .removed(record))
         #expect(try await store.read(record.key.id, now: start + .seconds(299)) == .ended(.refreshRejected))
         #expect(try await store.read(record.key.id, now: start + .seconds(300)) == .none)
-        #expect(try await store.remove(record.key.id, reason: .revoked, condition: nil, now: start) == .gone)
+        #expect(try await store.remove(record.key.id, reason: .revoked, condition: nil, now: start) == .notFound)
     }
 
-    private func insert(_ numbers: Range<Int>, into store: SQLiteRecords) async throws {
+    private func insert(_ numbers: Range<Int>, into store: SQLiteRecordStore) async throws {
         try await withThrowingTaskGroup(of: Bool.self) { group in
             for number in numbers {
                 group.addTask { try await store.insert(SampleRecord.record(UInt64(number))) }

@@ -6,15 +6,15 @@ import Logging
 @testable import CloakroomSessions
 
 /// A folder for one test, gone with it.
-final class SQLiteTestFolder: Sendable {
+final class SQLiteTestDirectory: Sendable {
     let path: String
     let log = LogLines()
     let now: @Sendable () -> Timestamp
 
     init(now: Timestamp = SampleRecord.start) throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("cloakroom-\(UUID())")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
-        path = folder.path
+        let directory = FileManager.default.temporaryDirectory.appendingPathComponent("cloakroom-\(UUID())")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
+        path = directory.path
         self.now = { now }
     }
 
@@ -28,8 +28,8 @@ final class SQLiteTestFolder: Sendable {
     /// - Parameter leaseTime: By default leases end by the time that callers give.
     func store(
         _ file: String? = nil, leaseTime: @escaping @Sendable (Timestamp) -> Timestamp = { $0 }
-    ) -> SQLiteRecords {
-        SQLiteRecords(path: file ?? self.file, logger: log.logger, now: now, leaseTime: leaseTime)
+    ) -> SQLiteRecordStore {
+        SQLiteRecordStore(path: file ?? self.file, logger: log.logger, now: now, leaseTime: leaseTime)
     }
 
     /// Writes to the file behind the stores' backs.
@@ -59,7 +59,7 @@ enum SampleRecord {
     }
 }
 
-extension SQLiteRecords {
+extension SQLiteRecordStore {
     func insert(_ record: SessionRecord) async throws -> Bool {
         try await insert(record, keepUntil: SampleRecord.end, now: SampleRecord.start)
     }

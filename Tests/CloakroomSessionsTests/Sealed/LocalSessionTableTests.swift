@@ -4,7 +4,7 @@ import Testing
 @testable import CloakroomSessions
 
 @Suite("The table of opened sessions")
-struct LocalSessionTableTests {
+struct SessionCacheTests {
     private func session(_ number: UInt64, last: UInt64 = 0) -> Session {
         // Spread as digests are: shards go by the low bits.
         let key = SessionKey(number &* 0x9e37_79b9_7f4a_7c15, number, number, last)
@@ -13,13 +13,13 @@ struct LocalSessionTableTests {
             expiresAt: Sample.start + .seconds(60), lastUsedAt: Sample.start)
     }
 
-    private func table(_ capacity: Int = 1_000) -> LocalSessionTable {
-        let table = LocalSessionTable(capacity: capacity)
-        table.linkChanged(isUp: true)
+    private func table(_ capacity: Int = 1_000) -> SessionCache {
+        let table = SessionCache(capacity: capacity)
+        table.connectionChanged(isUp: true)
         return table
     }
 
-    private func put(_ session: Session, _ table: LocalSessionTable) {
+    private func put(_ session: Session, _ table: SessionCache) {
         table.finish(table.begin(session.key), with: session)
     }
 
@@ -57,21 +57,21 @@ struct LocalSessionTableTests {
 
     @Test("takes nothing in while the store does not tell of changes, and gives nothing out")
     func untrusted() {
-        let table = LocalSessionTable(capacity: 10)
+        let table = SessionCache(capacity: 10)
         let session = session(1)
         put(session, table)
         #expect(table.count == 0)
         #expect(table.session(session.key) == nil)
-        table.linkChanged(isUp: true)
+        table.connectionChanged(isUp: true)
         put(session, table)
-        table.linkChanged(isUp: false)
+        table.connectionChanged(isUp: false)
         #expect(table.count == 0)
         put(session, table)
         #expect(table.count == 0)
-        #expect(table.resident(session.key) == nil)
+        #expect(table.cachedSession(session.key) == nil)
         // What was read before the link came back knows nothing of what was missed.
         let read = table.begin(session.key)
-        table.linkChanged(isUp: true)
+        table.connectionChanged(isUp: true)
         table.finish(read, with: session)
         #expect(table.session(session.key) == nil)
     }
@@ -81,7 +81,7 @@ struct LocalSessionTableTests {
         let table = table()
         let session = session(1)
         for change in [
-            { table.changed(session.id) }, { table.allChanged() }, { table.linkChanged(isUp: true) },
+            { table.recordChanged(session.id) }, { table.allRecordsChanged() }, { table.connectionChanged(isUp: true) },
             { _ = table.begin(session.key) },
         ] as [() -> Void] {
             let read = table.begin(session.key)
@@ -90,26 +90,26 @@ struct LocalSessionTableTests {
             #expect(table.session(session.key) == nil)
         }
         let read = table.begin(session.key)
-        table.changed(self.session(2).id)
+        table.recordChanged(self.session(2).id)
         table.finish(read, with: session)
         #expect(table.session(session.key) === session)
     }
 
     @Test("is not trusted without the link, and is empty when the link is back")
     func trust() {
-        let table = LocalSessionTable(capacity: 10)
+        let table = SessionCache(capacity: 10)
         let session = session(1)
         put(session, table)
-        #expect(!table.isTrusted)
+        #expect(!table.isCoherent)
         #expect(table.session(session.key) == nil)
-        table.linkChanged(isUp: true)
+        table.connectionChanged(isUp: true)
         #expect(table.session(session.key) == nil)
         put(session, table)
         #expect(table.session(session.key) != nil)
         let read = table.begin(self.session(2).key)
-        table.linkChanged(isUp: false)
+        table.connectionChanged(isUp: false)
         #expect(table.session(session.key) == nil)
-        table.linkChanged(isUp: true)
+        table.connectionChanged(isUp: true)
         table.finish(read, with: self.session(2))
         #expect(table.count == 0)
     }
@@ -120,7 +120,7 @@ struct LocalSessionTableTests {
         for number in 1...10 as ClosedRange<UInt64> {
             put(session(number), table)
             #expect(table.session(session(number).key) != nil)
-            table.changed(session(number).id)
+            table.recordChanged(session(number).id)
             #expect(table.session(session(number).key) == nil)
             #expect(table.count == 0)
         }
@@ -139,9 +139,9 @@ struct LocalSessionTableTests {
     @Test("notes uses of sessions that are not at hand, a bounded number, once each")
     func uses() {
         let table = table(1)
-        for number in 0..<10_000 as Range<UInt64> { table.noteUse(of: SessionID(number), at: Sample.start) }
-        let noted = (0..<10_000 as Range<UInt64>).count { table.takeUse(of: SessionID($0)) != nil }
+        for number in 0..<10_000 as Range<UInt64> { table.recordUse(of: SessionID(number), at: Sample.start) }
+        let noted = (0..<10_000 as Range<UInt64>).count { table.consumeUse(of: SessionID($0)) != nil }
         #expect(noted == 1_024)
-        #expect(table.takeUse(of: SessionID(0)) == nil)
+        #expect(table.consumeUse(of: SessionID(0)) == nil)
     }
 }

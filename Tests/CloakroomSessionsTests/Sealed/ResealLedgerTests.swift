@@ -4,12 +4,12 @@ import Testing
 @testable import CloakroomSessions
 
 @Suite("What remembers which sessions were sealed anew")
-struct ResealLedgerTests {
+struct ResealTrackerTests {
     private let start = Sample.start
 
     @Test("admits a session once in a period, and no more sessions than it has room for")
     func bounds() {
-        let ledger = ResealLedger(capacity: 2)
+        let ledger = ResealTracker(capacity: 2)
         #expect(ledger.admit(SessionID(1), now: start))
         #expect(!ledger.admit(SessionID(1), now: start + .seconds(599)))
         #expect(ledger.admit(SessionID(2), now: start))
@@ -21,7 +21,7 @@ struct ResealLedgerTests {
 
     @Test("A clock that goes back does not keep sessions from being sealed anew")
     func clockGoesBack() {
-        let ledger = ResealLedger(capacity: 10)
+        let ledger = ResealTracker(capacity: 10)
         #expect(ledger.admit(SessionID(1), now: start))
         #expect(ledger.admit(SessionID(1), now: start - .seconds(10_000)))
     }

@@ -9,15 +9,15 @@ struct SealedSessionStoreTests {
     typealias Store = SealedSessionStore<InMemoryRecords>
 
     /// Notes what the store tells.
-    private final class Told: Sendable {
+    private final class RecordedEvents: Sendable {
         private let counts = Mutex<(ended: [SessionEndReason], unreadable: [SessionID], created: Int)>(([], [], 0))
 
         var ended: [SessionEndReason] { counts.withLock { $0.ended } }
         var unreadable: [SessionID] { counts.withLock { $0.unreadable } }
         var created: Int { counts.withLock { $0.created } }
 
-        var events: SessionEvents {
-            SessionEvents(
+        var events: SessionStoreCallbacks {
+            SessionStoreCallbacks(
                 onCreated: { self.counts.withLock { $0.created += 1 } },
                 onEnded: { reason in self.counts.withLock { $0.ended.append(reason) } },
                 onUnreadable: { id in self.counts.withLock { $0.unreadable.append(id) } })
@@ -27,39 +27,40 @@ struct SealedSessionStoreTests {
     private let start = Sample.start
     private let server = RecordServer()
     private let records: InMemoryRecords
-    private let told = Told()
+    private let told = RecordedEvents()
 
     init() {
         records = InMemoryRecords(server)
     }
 
     private func store(
-        _ records: InMemoryRecords? = nil, plan: SessionPlan = Sample.plan, secrets: GatewaySecrets = Sample.secrets
+        _ records: InMemoryRecords? = nil, configuration: SessionConfiguration = Sample.configuration,
+        secrets: SealingKeyring = Sample.secrets
     ) -> Store {
         let store = SealedSessionStore(
-            records ?? self.records, plan: plan, secrets: secrets, events: told.events)
-        store.linkChanged(isUp: true)
+            records ?? self.records, configuration: configuration, secrets: secrets, events: told.events)
+        store.connectionChanged(isUp: true)
         return store
     }
 
     private func isUnknown(_ lookup: SessionLookup) -> Bool {
-        if case .unknown = lookup { true } else { false }
+        if case .notCached = lookup { true } else { false }
     }
 
     @Test("is available while its link stands, and cannot tell from the table alone while it does not")
     func link() async throws {
-        let store = SealedSessionStore(records, plan: Sample.plan, secrets: Sample.secrets)
+        let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
         #expect(!store.isAvailable)
         let (ticket, _) = try await store.create(Sample.new(), now: start)
         #expect(try await store.load(ticket, now: start).session != nil)
-        #expect(isUnknown(store.find(ticket, now: start, slides: false)))
-        store.linkChanged(isUp: true)
+        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
+        store.connectionChanged(isUp: true)
         #expect(store.isAvailable)
         #expect(try await store.load(ticket, now: start).session != nil)
-        #expect(store.find(ticket, now: start, slides: false).session != nil)
-        store.linkChanged(isUp: false)
+        #expect(store.lookup(ticket, now: start, slides: false).session != nil)
+        store.connectionChanged(isUp: false)
         #expect(!store.isAvailable)
-        #expect(isUnknown(store.find(ticket, now: start, slides: false)))
+        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
     }
 
     @Test("throws where the records cannot be reached, and never says that there is no session")
@@ -88,20 +89,20 @@ struct SealedSessionStoreTests {
         let (ticket, _) = try await store.create(Sample.new(), now: start)
         _ = try await store.load(ticket, now: start)
         records.set { $0.isUnavailable = true }
-        #expect(store.find(ticket, now: start, slides: true).session != nil)
+        #expect(store.lookup(ticket, now: start, slides: true).session != nil)
         #expect(try await store.load(ticket, now: start).session != nil)
     }
 
     @Test("does not trust what is at hand after a write of which it is not known whether it was done")
-    func lostAnswer() async throws {
+    func lostResponse() async throws {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
         _ = try await store.load(ticket, now: start)
-        records.set { $0.losesAnswers = true }
+        records.set { $0.losesResponses = true }
         await #expect(throws: SessionStoreError(.unavailable)) {
             try await store.end(session.id, of: nil, reason: .revoked, now: start)
         }
-        #expect(isUnknown(store.find(ticket, now: start, slides: false)))
+        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
         #expect(try await store.load(ticket, now: start).reason == .revoked)
     }
 
@@ -127,12 +128,12 @@ struct SealedSessionStoreTests {
     func loadRace() async throws {
         let (ticket, session) = try await store().create(Sample.new(), now: start)
         let store = store()
-        records.set { $0.duringRead = { store.changed(session.id) } }
+        records.set { $0.duringRead = { store.recordChanged(session.id) } }
         #expect(try await store.load(ticket, now: start).session != nil)
-        #expect(isUnknown(store.find(ticket, now: start, slides: false)))
+        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
         records.set { $0.duringRead = nil }
         #expect(try await store.load(ticket, now: start).session != nil)
-        #expect(store.find(ticket, now: start, slides: false).session != nil)
+        #expect(store.lookup(ticket, now: start, slides: false).session != nil)
     }
 
     @Test("after an end no one is given what was being read before it")
@@ -150,7 +151,7 @@ struct SealedSessionStoreTests {
         #expect(try await store.load(ticket, now: start).reason == .revoked)
         gate.open()
         _ = try await slow.value
-        #expect(isUnknown(store.find(ticket, now: start, slides: false)))
+        #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
     }
 
     @Test("takes a damaged record out, tells of it, and nothing else happens")
@@ -159,12 +160,12 @@ struct SealedSessionStoreTests {
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         let (other, _) = try await store.create(Sample.new(1), now: start)
         server.damage(session.id) { $0.contents[20] ^= 1 }
-        #expect(try await store.look(ticket, at: start).reason == .noSession)
-        #expect(try await store.look(ticket, at: start).reason == .noSession)
+        #expect(try await store.lookup(ticket, at: start).reason == .noSession)
+        #expect(try await store.lookup(ticket, at: start).reason == .noSession)
         #expect(told.unreadable == [session.id])
         #expect(told.ended == [.unreadable])
         #expect(server.record(session.id) == nil)
-        #expect(try await store.look(other, at: start).session != nil)
+        #expect(try await store.lookup(other, at: start).session != nil)
         #expect(try await store.sessions(of: Sample.account(1), now: start).count == 1)
     }
 
@@ -173,25 +174,25 @@ struct SealedSessionStoreTests {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         server.makeForeign(session.id)
-        #expect(try await store.look(ticket, at: start).reason == .noSession)
+        #expect(try await store.lookup(ticket, at: start).reason == .noSession)
         #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
         #expect(told.unreadable == [session.id])
     }
 
     @Test("leaves a record alone that another gateway has a secret for, and tells of it once")
     func foreignSecret() async throws {
-        let newer = store(secrets: GatewaySecrets(Sample.secret, older: [Sample.olderSecret]))
-        let older = store(InMemoryRecords(server), secrets: GatewaySecrets(Sample.olderSecret))
+        let newer = store(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
+        let older = store(InMemoryRecords(server), secrets: SealingKeyring(Sample.olderSecret))
         let (ticket, session) = try await newer.create(Sample.new(), now: start)
-        for _ in 0..<3 { #expect(try await older.look(ticket, at: start).reason == .noSession) }
+        for _ in 0..<3 { #expect(try await older.lookup(ticket, at: start).reason == .noSession) }
         #expect(told.unreadable == [session.id])
-        #expect(try await newer.look(ticket, at: start).session != nil)
+        #expect(try await newer.lookup(ticket, at: start).session != nil)
     }
 
     @Test("Rules 9 and 24: ends a session whose ticket it is shown, even where nobody here can open it")
     func endForeign() async throws {
-        let newer = store(secrets: GatewaySecrets(Sample.secret, older: [Sample.olderSecret]))
-        let older = store(InMemoryRecords(server), secrets: GatewaySecrets(Sample.olderSecret))
+        let newer = store(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
+        let older = store(InMemoryRecords(server), secrets: SealingKeyring(Sample.olderSecret))
         let (ticket, session) = try await newer.create(Sample.new(), now: start)
         #expect(try await older.end(ticket, reason: .signedOut, now: start) == nil)
         #expect(server.record(session.id) == nil)
@@ -203,7 +204,7 @@ struct SealedSessionStoreTests {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
         server.damage(session.id) { $0.key = SessionKey($0.key.word0, 1, 2, 3) }
-        #expect(try await store.look(ticket, at: start).reason == .noSession)
+        #expect(try await store.lookup(ticket, at: start).reason == .noSession)
         #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
         #expect(server.record(session.id) != nil)
         #expect(told.unreadable.isEmpty)
@@ -211,43 +212,43 @@ struct SealedSessionStoreTests {
 
     @Test("signs nobody out when the secret changes, and seals anew what it reads")
     func rotation() async throws {
-        let old = store(secrets: GatewaySecrets(Sample.olderSecret))
+        let old = store(secrets: SealingKeyring(Sample.olderSecret))
         let (ticket, made) = try await old.create(Sample.new(1), now: start)
         let (silent, _) = try await old.create(Sample.new(1), now: start)
-        let both = store(secrets: GatewaySecrets(Sample.secret, older: [Sample.olderSecret]))
+        let both = store(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
         #expect(try await both.sessions(of: Sample.account(1), now: start).count == 2)
-        #expect(try await both.look(ticket, at: start).session?.tokens == Sample.tokens(1))
+        #expect(try await both.lookup(ticket, at: start).session?.tokens == Sample.tokens(1))
         #expect(server.record(made.id)?.version == 2)
         #expect(try await both.sessions(of: Sample.account(1), now: start).count == 2)
-        let new = store(secrets: GatewaySecrets(Sample.secret))
-        #expect(try await new.look(ticket, at: start).session?.user == Sample.user(1))
-        #expect(try await new.look(silent, at: start).session == nil)
+        let new = store(secrets: SealingKeyring(Sample.secret))
+        #expect(try await new.lookup(ticket, at: start).session?.user == Sample.user(1))
+        #expect(try await new.lookup(silent, at: start).session == nil)
         let ended = try await both.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
         #expect(ended.count == 2)
     }
 
     @Test("does not stand in the way of who renews when it seals anew")
     func rotationUnderLease() async throws {
-        let old = store(secrets: GatewaySecrets(Sample.olderSecret))
+        let old = store(secrets: SealingKeyring(Sample.olderSecret))
         let (ticket, made) = try await old.create(Sample.new(1), now: start)
-        let both = store(secrets: GatewaySecrets(Sample.secret, older: [Sample.olderSecret]))
+        let both = store(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
         let lease = try #require(try await both.lease(made.key, for: .seconds(30), now: start).lease)
         let read = try #require(try await both.reload(ticket, now: start).session)
         #expect(read.version == 1)
-        let renewal = SessionRenewal(tokens: Sample.tokens(2))
-        let saved = try await both.save(renewal, ticket: ticket, over: read, under: lease, now: start)
+        let refresh = SessionUpdate(tokens: Sample.tokens(2))
+        let saved = try await both.save(refresh, ticket: ticket, over: read, under: lease, now: start)
         #expect(saved.session?.version == 2)
-        let new = store(secrets: GatewaySecrets(Sample.secret))
-        #expect(try await new.look(ticket, at: start).session?.tokens == Sample.tokens(2))
+        let new = store(secrets: SealingKeyring(Sample.secret))
+        #expect(try await new.lookup(ticket, at: start).session?.tokens == Sample.tokens(2))
     }
 
     @Test("writes a use once a minute, and the last ones before it ends")
     func touches() async throws {
         let (ticket, session) = try await store().create(Sample.new(), now: start)
-        let store = SealedSessionStore(records, plan: Sample.plan, secrets: Sample.secrets)
+        let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
         let running = Task { await store.run() }
         try await untilTrue("the store is available") { store.isAvailable }
-        for second in 0..<180 as Range<Int64> { _ = try await store.look(ticket, at: start + .seconds(second)) }
+        for second in 0..<180 as Range<Int64> { _ = try await store.lookup(ticket, at: start + .seconds(second)) }
         running.cancel()
         await running.value
         #expect(server.record(session.id)?.lastUsedAt == start + .seconds(120))
@@ -260,12 +261,12 @@ struct SealedSessionStoreTests {
     func touchesWait() async throws {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
-        _ = try await store.look(ticket, at: start + .seconds(800))
+        _ = try await store.lookup(ticket, at: start + .seconds(800))
         records.set { $0.isUnavailable = true }
         await store.writeTouches()
         records.set { $0.isUnavailable = false }
-        store.allChanged()
-        #expect(try await store.look(ticket, at: start + .seconds(1_000), slides: false).session != nil)
+        store.allRecordsChanged()
+        #expect(try await store.lookup(ticket, at: start + .seconds(1_000), slides: false).session != nil)
         #expect(server.record(session.id)?.lastUsedAt == start)
         await store.writeTouches()
         #expect(server.record(session.id)?.lastUsedAt == start + .seconds(800))
@@ -275,9 +276,9 @@ struct SealedSessionStoreTests {
     func useWithoutLink() async throws {
         let store = store()
         let (ticket, _) = try await store.create(Sample.new(), now: start)
-        store.linkChanged(isUp: false)
+        store.connectionChanged(isUp: false)
         for seconds in stride(from: Int64(800), through: 3_200, by: 800) {
-            #expect(try await store.look(ticket, at: start + .seconds(seconds)).session != nil)
+            #expect(try await store.lookup(ticket, at: start + .seconds(seconds)).session != nil)
         }
     }
 
@@ -286,11 +287,11 @@ struct SealedSessionStoreTests {
         let (one, other) = (store(), store(InMemoryRecords(server)))
         let (ticket, _) = try await one.create(Sample.new(), now: start)
         _ = try await one.load(ticket, now: start)
-        _ = try await other.look(ticket, at: start + .seconds(800))
+        _ = try await other.lookup(ticket, at: start + .seconds(800))
         await other.writeTouches()
-        #expect(isUnknown(one.find(ticket, now: start + .seconds(950), slides: true)))
+        #expect(isUnknown(one.lookup(ticket, now: start + .seconds(950), slides: true)))
         #expect(try await one.load(ticket, now: start + .seconds(950)).session != nil)
-        #expect(one.find(ticket, now: start + .seconds(950), slides: true).session != nil)
+        #expect(one.lookup(ticket, now: start + .seconds(950), slides: true).session != nil)
     }
 
     @Test("a clock that jumps back lengthens no session, and refused stays refused")
@@ -298,14 +299,14 @@ struct SealedSessionStoreTests {
         let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
         let past = start - .seconds(36_000)
-        #expect(try await store.look(ticket, at: past).session?.expiresAt == session.expiresAt)
-        #expect(try await store.look(ticket, at: session.expiresAt).reason != nil)
-        #expect(try await store.look(ticket, at: past).session == nil)
+        #expect(try await store.lookup(ticket, at: past).session?.expiresAt == session.expiresAt)
+        #expect(try await store.lookup(ticket, at: session.expiresAt).reason != nil)
+        #expect(try await store.lookup(ticket, at: past).session == nil)
         // Used in what is the future now: the idle timeout counts from the time that it is.
         let (other, _) = try await store.create(Sample.new(), now: start)
-        store.allChanged()
+        store.allRecordsChanged()
         #expect(try await store.load(other, now: past).session?.lastUsedAt == past)
-        #expect(store.find(other, now: past + .seconds(899), slides: false).session != nil)
+        #expect(store.lookup(other, now: past + .seconds(899), slides: false).session != nil)
     }
 
     @Test("tells of each session once that it was made and once that it ended")
@@ -316,7 +317,7 @@ struct SealedSessionStoreTests {
         _ = try await store.end(tickets[0], reason: .signedOut, now: start)
         _ = try await store.end(tickets[0], reason: .signedOut, now: start)
         _ = try await store.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
-        for _ in 0..<2 { _ = try await store.look(tickets[2], at: start + .seconds(900)) }
+        for _ in 0..<2 { _ = try await store.lookup(tickets[2], at: start + .seconds(900)) }
         store.expired(idle: 1, absolute: 0)
         #expect(told.created == 4)
         #expect(told.ended == [.signedOut, .revoked, .expiredIdle, .expiredIdle])
@@ -324,23 +325,23 @@ struct SealedSessionStoreTests {
 
     @Test("two replicas whose secrets are in opposite order do not take turns at sealing a session anew")
     func reversedSecrets() async throws {
-        let one = store(secrets: GatewaySecrets(Sample.secret, older: [Sample.olderSecret]))
+        let one = store(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
         let other = store(
-            InMemoryRecords(server), secrets: GatewaySecrets(Sample.olderSecret, older: [Sample.secret]))
+            InMemoryRecords(server), secrets: SealingKeyring(Sample.olderSecret, older: [Sample.secret]))
         let (ticket, _) = try await one.create(Sample.new(1), now: start)
         for second in 0..<300 as Range<Int64> {
             for replica in [one, other] {
                 // As if the other one's write had been told.
-                replica.allChanged()
-                #expect(try await replica.look(ticket, at: start + .seconds(second), slides: false).session != nil)
+                replica.allRecordsChanged()
+                #expect(try await replica.lookup(ticket, at: start + .seconds(second), slides: false).session != nil)
             }
         }
         #expect(server.replaceCount <= 2)
         // Once in ten minutes at most, on each.
         for minute in 1...14 as ClosedRange<Int64> {
             for replica in [one, other] {
-                replica.allChanged()
-                #expect(try await replica.look(ticket, at: start + .seconds(60 * minute)).session != nil)
+                replica.allRecordsChanged()
+                #expect(try await replica.lookup(ticket, at: start + .seconds(60 * minute)).session != nil)
             }
         }
         #expect(server.replaceCount <= 6)
@@ -349,11 +350,11 @@ struct SealedSessionStoreTests {
     @Test("a session whose insertion was done and not confirmed is taken out again, and no event tells of it")
     func phantom() async throws {
         let store = store()
-        records.set { $0.losesAnswers = true }
+        records.set { $0.losesResponses = true }
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.create(Sample.new(1), now: start) }
         #expect(server.count == 1)
         records.set { switches in
-            switches.losesAnswers = false
+            switches.losesResponses = false
             switches.isUnavailable = true
         }
         await store.removeUncertain()
@@ -382,12 +383,12 @@ struct SealedSessionStoreTests {
 
     @Test("what takes uncertain insertions out runs by itself, and when the store is stopped")
     func phantomWhileRunning() async throws {
-        let store = SealedSessionStore(records, plan: Sample.plan, secrets: Sample.secrets)
+        let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
         let running = Task { await store.run() }
         try await untilTrue("the store is available") { store.isAvailable }
-        records.set { $0.losesAnswers = true }
+        records.set { $0.losesResponses = true }
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.create(Sample.new(1), now: start) }
-        records.set { $0.losesAnswers = false }
+        records.set { $0.losesResponses = false }
         try await untilTrue("it is taken out") { server.count == 0 }
         running.cancel()
         await running.value
@@ -396,7 +397,7 @@ struct SealedSessionStoreTests {
     @Test("Rule 34: a record of format 1 belongs to the source that the store was made with")
     func unsourced() throws {
         let store = SealedSessionStore(
-            records, plan: Sample.plan, secrets: Sample.secrets, unsourced: Sample.source)
+            records, configuration: Sample.configuration, secrets: Sample.secrets, unsourced: Sample.source)
         #expect(store.sealing.unsourced == Sample.source)
     }
 }

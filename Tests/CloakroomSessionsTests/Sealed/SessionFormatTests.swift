@@ -44,10 +44,10 @@ struct SessionFormatTests {
     func format1() throws {
         let ticket = try Self.ticket()
         let secrets = try #require(
-            GatewaySecrets([Secret("another one, which is the newest of the two"), Self.secret]))
+            SealingKeyring([Secret("another one, which is the newest of the two"), Self.secret]))
         guard
             case .opened(let session, isCurrent: false) =
-                SessionSealing(secrets: secrets).open(Self.record(ticket), ticket: ticket)
+                SessionSealer(secrets: secrets).open(Self.record(ticket), ticket: ticket)
         else {
             Issue.record("it does not open")
             return
@@ -56,17 +56,17 @@ struct SessionFormatTests {
         #expect(session.user.account == AccountName(email: "jo@example.com"))
         #expect(
             session.tokens
-                == SessionTokens(
+                == TokenSet(
                     authorization: Secret("Bearer access"), refreshToken: Secret("refresh"),
-                    accessExpiresAt: Self.start + .seconds(300), obtainedAt: Self.start))
-        #expect(session.client == SessionClient(peer: "192.0.2.7", userAgent: .firefox))
+                    accessTokenExpiresAt: Self.start + .seconds(300), obtainedAt: Self.start))
+        #expect(session.client == SessionClientInfo(peer: "192.0.2.7", userAgent: .firefox))
         #expect(session.version == 7)
         // Such a record names no source; what it is taken for is the store's to say.
         #expect(session.source == .unknown)
-        let unsourced = SessionSealing(secrets: secrets, unsourced: SessionSource(upstream: "api"))
+        let unsourced = SessionSealer(secrets: secrets, unsourced: SessionSource(upstream: "api"))
         guard case .opened(let known, _) = unsourced.open(Self.record(ticket), ticket: ticket) else { return }
         #expect(known.source == SessionSource(upstream: "api"))
-        #expect(secrets.accountHashes.all(session.user.account).contains(9_256_275_110_601_351_382))
+        #expect(secrets.accountHashes.candidateHashes(session.user.account).contains(9_256_275_110_601_351_382))
     }
 
     private static let contents2 =
@@ -89,8 +89,8 @@ struct SessionFormatTests {
     @Test("of format 2 open, with their source and the name that was typed")
     func format2() throws {
         let ticket = try Self.ticket()
-        let secrets = try #require(GatewaySecrets([Self.secret]))
-        let sealing = SessionSealing(secrets: secrets, unsourced: SessionSource(upstream: "another"))
+        let secrets = try #require(SealingKeyring([Self.secret]))
+        let sealing = SessionSealer(secrets: secrets, unsourced: SessionSource(upstream: "another"))
         guard
             case .opened(let session, isCurrent: true) = sealing.open(Self.record2(ticket), ticket: ticket)
         else {
@@ -104,11 +104,11 @@ struct SessionFormatTests {
         #expect(session.user.name == AccountName(email: "jo@example.com"))
         #expect(
             session.tokens
-                == SessionTokens(
+                == TokenSet(
                     authorization: Secret("Bearer access"), refreshToken: Secret("refresh"),
-                    accessExpiresAt: Self.start + .seconds(300), obtainedAt: Self.start))
-        #expect(session.client == SessionClient(peer: "192.0.2.7", userAgent: .firefox))
-        #expect(secrets.accountHashes.all(session.user.name).contains(9_256_275_110_601_351_382))
+                    accessTokenExpiresAt: Self.start + .seconds(300), obtainedAt: Self.start))
+        #expect(session.client == SessionClientInfo(peer: "192.0.2.7", userAgent: .firefox))
+        #expect(secrets.accountHashes.candidateHashes(session.user.name).contains(9_256_275_110_601_351_382))
         // A record of one format does not open as one of the other.
         var relabelled = Self.record2(ticket)
         (relabelled.contents[0], relabelled.client[0]) = (1, 1)
@@ -122,7 +122,7 @@ struct SessionFormatTests {
     func laterField() throws {
         let parts = SessionParts(
             user: UserProfile(json: [], account: AccountName(email: "a@b.c")),
-            tokens: SessionTokens(authorization: Secret("Bearer a"), obtainedAt: Self.start),
+            tokens: TokenSet(authorization: Secret("Bearer a"), obtainedAt: Self.start),
             source: SessionSource(upstream: "api"))
         var bytes = parts.bytes
         #expect(SessionParts(bytes, .two)?.isOfLaterRelease == false)
@@ -135,10 +135,10 @@ struct SessionFormatTests {
     @Test("and of later ones in a format that is not known are left alone")
     func laterFormat() throws {
         let ticket = try Self.ticket()
-        let secrets = try #require(GatewaySecrets([Self.secret]))
+        let secrets = try #require(SealingKeyring([Self.secret]))
         var record = Self.record(ticket)
         record.contents[0] = 3
-        guard case .foreign = SessionSealing(secrets: secrets).open(record, ticket: ticket) else {
+        guard case .foreign = SessionSealer(secrets: secrets).open(record, ticket: ticket) else {
             Issue.record("it is not taken for another release's")
             return
         }

@@ -5,8 +5,8 @@ import Testing
 @testable import CloakroomSessions
 
 @Suite("The sealing of sessions")
-struct SessionSealingTests {
-    private let sealing = SessionSealing(secrets: Sample.secrets)
+struct SessionSealerTests {
+    private let sealing = SessionSealer(secrets: Sample.secrets)
     private let ticket: SessionTicket
 
     init() {
@@ -14,14 +14,14 @@ struct SessionSealingTests {
         ticket = SessionTicket(using: &generator)
     }
 
-    private func session(_ tokens: SessionTokens = Sample.tokens(1), client: SessionClient = Sample.client) -> Session {
+    private func session(_ tokens: TokenSet = Sample.tokens(1), client: SessionClientInfo = Sample.client) -> Session {
         Session(
             key: SessionKey(ticket), user: Sample.user(1), tokens: tokens, client: client, source: Sample.source,
             createdAt: Sample.start, expiresAt: Sample.start + .seconds(60),
             lastUsedAt: Sample.start + .seconds(5), version: 3)
     }
 
-    private func isUnreadable(_ record: SessionRecord, _ sealing: SessionSealing? = nil) -> Bool {
+    private func isUnreadable(_ record: SessionRecord, _ sealing: SessionSealer? = nil) -> Bool {
         if case .opened = (sealing ?? self.sealing).open(record, ticket: ticket) { false } else { true }
     }
 
@@ -38,10 +38,12 @@ struct SessionSealingTests {
     func roundTrip() throws {
         var tokens = [Sample.tokens(1), Sample.tokens(1), Sample.tokens(1), Sample.tokens(1)]
         tokens[1].refreshToken = nil
-        tokens[2].accessExpiresAt = nil
+        tokens[2].accessTokenExpiresAt = nil
         tokens[3].refreshToken = Secret("")
         for tokens in tokens {
-            for client in [Sample.client, SessionClient(), SessionClient(peer: "2001:db8::1", userAgent: .curl)] {
+            for client in [
+                Sample.client, SessionClientInfo(), SessionClientInfo(peer: "2001:db8::1", userAgent: .curl),
+            ] {
                 let session = session(tokens, client: client)
                 let found = try opened(try sealing.seal(session, ticket: ticket))
                 #expect(found.key == session.key)
@@ -140,7 +142,7 @@ struct SessionSealingTests {
         mixed = record
         (mixed.contents, mixed.client) = (record.client, record.contents)
         #expect(isUnreadable(mixed))
-        let stranger = SessionSealing(secrets: GatewaySecrets(Sample.olderSecret))
+        let stranger = SessionSealer(secrets: SealingKeyring(Sample.olderSecret))
         guard case .foreign = stranger.open(record, ticket: ticket) else {
             Issue.record("a secret that is not known has to be told apart from damage")
             return
@@ -162,8 +164,8 @@ struct SessionSealingTests {
 
     @Test("opens under an older secret, and tells that it is one")
     func rotation() throws {
-        let old = SessionSealing(secrets: GatewaySecrets(Sample.olderSecret))
-        let both = SessionSealing(secrets: GatewaySecrets(Sample.secret, older: [Sample.olderSecret]))
+        let old = SessionSealer(secrets: SealingKeyring(Sample.olderSecret))
+        let both = SessionSealer(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
         let record = try old.seal(session(), ticket: ticket)
         guard case .opened(let session, isCurrent: false) = both.open(record, ticket: ticket) else {
             Issue.record("it has to open")
@@ -173,13 +175,13 @@ struct SessionSealingTests {
         #expect(anew.account != record.account)
         #expect(isUnreadable(anew, old))
         #expect(!isUnreadable(anew))
-        #expect(both.secrets.accountHashes.all(session.user.account) == [anew.account, record.account])
+        #expect(both.secrets.accountHashes.candidateHashes(session.user.account) == [anew.account, record.account])
     }
 
     @Test("says nothing about secrets when printed")
     func redacted() {
         let secrets = Sample.secrets
-        let text = "\(secrets) \(String(reflecting: secrets)) \(SessionSealing(secrets: secrets))"
+        let text = "\(secrets) \(String(reflecting: secrets)) \(SessionSealer(secrets: secrets))"
         #expect(!text.contains("gateway's secret"))
         #expect(text.contains("<redacted>"))
     }
@@ -187,20 +189,21 @@ struct SessionSealingTests {
     @Test("Rule 22: a stolen store holds neither tokens nor user nor ticket nor secret in the open")
     func canaries() async throws {
         let server = RecordServer()
-        let store = SealedSessionStore(InMemoryRecords(server), plan: Sample.plan, secrets: Sample.secrets)
+        let store = SealedSessionStore(
+            InMemoryRecords(server), configuration: Sample.configuration, secrets: Sample.secrets)
         let canary = "canary-7f3a"
         let new = NewSession(
             user: UserProfile(
                 json: Array(#"{"name":"\#(canary)-name"}"#.utf8), account: AccountName(email: "\(canary)@example.com")),
-            tokens: SessionTokens(
+            tokens: TokenSet(
                 authorization: Secret("Bearer \(canary)-access"), refreshToken: Secret("\(canary)-refresh"),
                 obtainedAt: Sample.start),
-            client: SessionClient(peer: "192.0.2.99", userAgent: .curl))
+            client: SessionClientInfo(peer: "192.0.2.99", userAgent: .curl))
         let (ticket, session) = try await store.create(new, now: Sample.start)
         let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: Sample.start).lease)
-        let renewal = SessionRenewal(
-            tokens: SessionTokens(authorization: Secret("Bearer \(canary)-next"), obtainedAt: Sample.start))
-        _ = try await store.save(renewal, ticket: ticket, over: session, under: lease, now: Sample.start)
+        let refresh = SessionUpdate(
+            tokens: TokenSet(authorization: Secret("Bearer \(canary)-next"), obtainedAt: Sample.start))
+        _ = try await store.save(refresh, ticket: ticket, over: session, under: lease, now: Sample.start)
         let dump = server.dump
         #expect(dump.count > 200)
         for secret in [canary, ticket.cookieValue, "Bearer", "192.0.2.99", "example.com", "gateway's secret"] {

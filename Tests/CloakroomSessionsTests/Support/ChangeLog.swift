@@ -4,7 +4,7 @@ import Synchronization
 @testable import CloakroomSessions
 
 /// What a record store told, as a stream of events to wait for.
-final class ChangeLog: RecordChanges {
+final class ChangeLog: RecordChangeDelegate {
     enum Event: Sendable, Equatable {
         case link(isUp: Bool)
         case changed(SessionID)
@@ -13,16 +13,16 @@ final class ChangeLog: RecordChanges {
     }
 
     let events: AsyncStream<Event>
-    private let told: AsyncStream<Event>.Continuation
+    private let recorded: AsyncStream<Event>.Continuation
 
     init() {
-        (events, told) = AsyncStream.makeStream()
+        (events, recorded) = AsyncStream.makeStream()
     }
 
-    func linkChanged(isUp: Bool) { told.yield(.link(isUp: isUp)) }
-    func changed(_ id: SessionID) { told.yield(.changed(id)) }
-    func allChanged() { told.yield(.allChanged) }
-    func expired(idle: Int, absolute: Int) { told.yield(.expired(idle: idle, absolute: absolute)) }
+    func connectionChanged(isUp: Bool) { recorded.yield(.link(isUp: isUp)) }
+    func recordChanged(_ id: SessionID) { recorded.yield(.changed(id)) }
+    func allRecordsChanged() { recorded.yield(.allChanged) }
+    func expired(idle: Int, absolute: Int) { recorded.yield(.expired(idle: idle, absolute: absolute)) }
 
     /// Waits until a session was changed, or may have been.
     func waitForChange(of id: SessionID) async {

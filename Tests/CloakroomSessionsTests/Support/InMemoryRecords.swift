@@ -5,18 +5,18 @@ import Synchronization
 
 /// A server that several record stores of one process share: what is kept, behind one lock.
 final class RecordServer: Sendable {
-    struct Kept {
+    struct StoredRecord {
         var record: SessionRecord
         var fence: UInt64 = 0
         var leasedUntil = Timestamp(milliseconds: .min)
     }
 
     struct Contents {
-        var kept: [SessionID: Kept] = [:]
+        var kept: [SessionID: StoredRecord] = [:]
         var foreign: Set<SessionID> = []
         var ended: [SessionID: (reason: SessionEndReason, at: Timestamp)] = [:]
         var throttle: [ThrottleKey: (state: ThrottleState, forgetAt: Timestamp)] = [:]
-        var listeners: [ObjectIdentifier: any RecordChanges] = [:]
+        var listeners: [ObjectIdentifier: any RecordChangeDelegate] = [:]
         var readCount = 0
         var replaceCount = 0
         var touched: [RecordTouch] = []
@@ -67,12 +67,12 @@ final class RecordServer: Sendable {
         _ body: (inout Contents) -> (result: Result, isChanged: Bool)
     ) -> Result {
         // What is to be told is taken out under the lock and told outside: who listens may ask back.
-        let (result, listeners) = contents.withLock { contents -> (Result, [any RecordChanges]) in
+        let (result, listeners) = contents.withLock { contents -> (Result, [any RecordChangeDelegate]) in
             let (result, isChanged) = body(&contents)
             guard isChanged else { return (result, []) }
             return (result, contents.listeners.filter { $0.key != ObjectIdentifier(changer) }.map(\.value))
         }
-        for listener in listeners { listener.changed(id) }
+        for listener in listeners { listener.recordChanged(id) }
         return result
     }
 }
@@ -83,14 +83,14 @@ final class InMemoryRecords: SessionRecordStore {
         /// Everything throws.
         var isUnavailable = false
         /// Writes are done, and their answers are lost.
-        var losesAnswers = false
+        var losesResponses = false
         /// Awaited by each read, after the record was taken out and before it is given back.
         var duringRead: (@Sendable () async -> Void)?
     }
 
     let server: RecordServer
     private let switches = Mutex(Switches())
-    private let changes = Mutex<(any RecordChanges)?>(nil)
+    private let changes = Mutex<(any RecordChangeDelegate)?>(nil)
 
     init(_ server: RecordServer = RecordServer()) {
         self.server = server
@@ -104,7 +104,7 @@ final class InMemoryRecords: SessionRecordStore {
     func setLink(isUp: Bool) {
         let changes = changes.withLock { $0 }
         server.contents.withLock { $0.listeners[ObjectIdentifier(self)] = isUp ? changes : nil }
-        changes?.linkChanged(isUp: isUp)
+        changes?.connectionChanged(isUp: isUp)
     }
 
     var count: Int { server.contents.withLock { $0.kept.count } }
@@ -113,19 +113,19 @@ final class InMemoryRecords: SessionRecordStore {
         if switches.withLock({ $0.isUnavailable }) { throw SessionStoreError(.unavailable) }
     }
 
-    private func answer() throws(SessionStoreError) {
-        if switches.withLock({ $0.losesAnswers }) { throw SessionStoreError(.unavailable) }
+    private func response() throws(SessionStoreError) {
+        if switches.withLock({ $0.losesResponses }) { throw SessionStoreError(.unavailable) }
     }
 
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
         try ask()
         let isNew = server.contents.withLock { contents in
             guard contents.kept[record.key.id] == nil else { return false }
-            contents.kept[record.key.id] = RecordServer.Kept(record: record)
+            contents.kept[record.key.id] = RecordServer.StoredRecord(record: record)
             contents.ended[record.key.id] = nil
             return true
         }
-        try answer()
+        try response()
         return isNew
     }
 
@@ -144,10 +144,13 @@ final class InMemoryRecords: SessionRecordStore {
 
     func replace(
         _ record: SessionRecord, fence: UInt64?, now: Timestamp
-    ) async throws(SessionStoreError) -> RecordChange {
+    ) async throws(SessionStoreError) -> RecordUpdateResult {
         try ask()
-        let change = server.change(record.key.id, by: self) { contents -> (result: RecordChange, isChanged: Bool) in
-            guard var kept = contents.kept[record.key.id], kept.record.key == record.key else { return (.gone, false) }
+        let change = server.change(record.key.id, by: self) {
+            contents -> (result: RecordUpdateResult, isChanged: Bool) in
+            guard var kept = contents.kept[record.key.id], kept.record.key == record.key else {
+                return (.notFound, false)
+            }
             if let fence, kept.fence != fence { return (.fenced, false) }
             if fence == nil, now < kept.leasedUntil { return (.fenced, false) }
             guard kept.record.version + 1 == record.version else { return (.changed, false) }
@@ -158,23 +161,23 @@ final class InMemoryRecords: SessionRecordStore {
             contents.kept[record.key.id] = kept
             return (.done, true)
         }
-        try answer()
+        try response()
         return change
     }
 
     func remove(
         _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
-    ) async throws(SessionStoreError) -> RecordRemoval {
+    ) async throws(SessionStoreError) -> RecordRemovalResult {
         try ask()
-        let removal = server.change(id, by: self) { contents -> (result: RecordRemoval, isChanged: Bool) in
+        let removal = server.change(id, by: self) { contents -> (result: RecordRemovalResult, isChanged: Bool) in
             if condition == nil { contents.foreign.remove(id) }
-            guard let kept = contents.kept[id] else { return (.gone, false) }
+            guard let kept = contents.kept[id] else { return (.notFound, false) }
             if let condition, condition != (kept.record.version, kept.fence) { return (.changed, false) }
             contents.kept[id] = nil
             contents.ended[id] = (reason, now)
             return (.removed(kept.record), true)
         }
-        try answer()
+        try response()
         return removal
     }
 
@@ -188,21 +191,20 @@ final class InMemoryRecords: SessionRecordStore {
                 contents.kept[touch.id] = kept
             }
         }
-        try answer()
+        try response()
     }
 
-    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseAttempt
-    {
+    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
         try ask()
-        let attempt = server.contents.withLock { contents -> LeaseAttempt in
-            guard var kept = contents.kept[id] else { return .gone }
-            guard now >= kept.leasedUntil else { return .taken }
+        let attempt = server.contents.withLock { contents -> LeaseResult in
+            guard var kept = contents.kept[id] else { return .notFound }
+            guard now >= kept.leasedUntil else { return .heldByOther }
             kept.fence += 1
             kept.leasedUntil = now + duration
             contents.kept[id] = kept
-            return .held(RenewalLease(fence: kept.fence))
+            return .acquired(RefreshLease(fence: kept.fence))
         }
-        try answer()
+        try response()
         return attempt
     }
 
@@ -242,7 +244,7 @@ final class InMemoryRecords: SessionRecordStore {
         }
     }
 
-    func run(_ changes: any RecordChanges, idleTimeout: Duration) async {
+    func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
         self.changes.withLock { $0 = changes }
         setLink(isUp: true)
         let (end, ender) = AsyncStream<Void>.makeStream()

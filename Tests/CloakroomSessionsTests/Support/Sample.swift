@@ -8,12 +8,12 @@ import Testing
 enum Sample {
     /// Now, for servers go by their own clocks; in whole seconds.
     static let start = Timestamp(seconds: Int64(Date().timeIntervalSince1970))
-    static let plan = SessionPlan(
+    static let configuration = SessionConfiguration(
         idleTimeout: .seconds(900), absoluteTimeout: .seconds(3_600), maxSessions: 10_000, localSessions: 1_000)
-    static let accountHashes = AccountHashes(KeyedHash(key0: 1, key1: 2))
+    static let accountHashes = AccountHasher(KeyedHash(key0: 1, key1: 2))
     static let secret = Secret("the gateway's secret, 32 bytes and more")
     static let olderSecret = Secret("the gateway's secret of the year before")
-    static let secrets = GatewaySecrets(secret)
+    static let secrets = SealingKeyring(secret)
 
     static func account(_ number: Int = 0) -> AccountName { AccountName(email: "user-\(number)@example.com") }
 
@@ -21,14 +21,14 @@ enum Sample {
         UserProfile(json: Array(#"{"id":\#(number)}"#.utf8), account: account(number))
     }
 
-    static func tokens(_ number: Int = 0, obtainedAt: Timestamp = start) -> SessionTokens {
-        SessionTokens(
+    static func tokens(_ number: Int = 0, obtainedAt: Timestamp = start) -> TokenSet {
+        TokenSet(
             authorization: Secret("Bearer access-\(number)"), refreshToken: Secret("refresh-\(number)"),
-            accessExpiresAt: obtainedAt + .seconds(600), obtainedAt: obtainedAt)
+            accessTokenExpiresAt: obtainedAt + .seconds(600), obtainedAt: obtainedAt)
     }
 
     static let source = SessionSource(upstream: "api")
-    static let client = SessionClient(peer: "192.0.2.7", userAgent: .firefox)
+    static let client = SessionClientInfo(peer: "192.0.2.7", userAgent: .firefox)
 
     static func new(_ number: Int = 0) -> NewSession {
         NewSession(user: user(number), tokens: tokens(number), client: client, source: source)
@@ -38,38 +38,38 @@ enum Sample {
 extension SessionLookup {
     /// The session, if there is a live one.
     var session: Session? {
-        if case .live(let session) = self { session } else { nil }
+        if case .active(let session) = self { session } else { nil }
     }
 
     /// Why there is none, if that is the answer.
     var reason: UnauthorizedReason? {
-        if case .none(let reason) = self { reason } else { nil }
+        if case .missing(let reason) = self { reason } else { nil }
     }
 }
 
-extension SaveAttempt {
+extension SaveResult {
     /// The session, if it was saved.
     var session: Session? {
         if case .saved(let session) = self { session } else { nil }
     }
 
-    var isFenced: Bool { if case .fenced = self { true } else { false } }
-    var isChanged: Bool { if case .changed = self { true } else { false } }
-    var isGone: Bool { if case .gone = self { true } else { false } }
+    var isFenced: Bool { if case .staleLease = self { true } else { false } }
+    var isChanged: Bool { if case .versionConflict = self { true } else { false } }
+    var isNotFound: Bool { if case .notFound = self { true } else { false } }
 }
 
-extension LeaseAttempt {
+extension LeaseResult {
     /// The lease, if it is held.
-    var lease: RenewalLease? {
-        if case .held(let lease) = self { lease } else { nil }
+    var lease: RefreshLease? {
+        if case .acquired(let lease) = self { lease } else { nil }
     }
 }
 
 extension SessionStore {
     /// What a request would get: the local table, and where that cannot tell, the store itself.
-    func look(_ ticket: SessionTicket, at now: Timestamp, slides: Bool = true) async throws -> SessionLookup {
-        let lookup = find(ticket, now: now, slides: slides)
-        guard case .unknown = lookup else { return lookup }
+    func lookup(_ ticket: SessionTicket, at now: Timestamp, slides: Bool = true) async throws -> SessionLookup {
+        let lookup = lookup(ticket, now: now, slides: slides)
+        guard case .notCached = lookup else { return lookup }
         return try await load(ticket, now: now)
     }
 }

@@ -52,7 +52,7 @@ struct RESPParserTests {
 
     @Test("Byte by byte gives the same")
     func bytes() {
-        #expect(ValkeyWire.read(Self.everything.utf8.map { [$0] }) == Self.all.count)
+        #expect(RESPFuzzing.read(Self.everything.utf8.map { [$0] }) == Self.all.count)
     }
 
     @Test(
@@ -68,7 +68,7 @@ struct RESPParserTests {
             ("_x\r\n", .malformedLine), ("#x\r\n", .malformedNumber), (",0x1p3\r\n", .malformedNumber),
             (",\r\n", .malformedNumber), ("(12a\r\n", .malformedNumber), ("(\r\n", .malformedNumber),
             ("$?\r\n", .streamed), ("*?\r\n", .streamed), (".\r\n", .streamed), (";4\r\n", .streamed),
-            ("*1\r\n>1\r\n+a\r\n", .misplacedPush), ("$99999999999999999999\r\n", .malformedNumber),
+            ("*1\r\n>1\r\n+a\r\n", .nestedPush), ("$99999999999999999999\r\n", .malformedNumber),
             ("$999999999999\r\n", .tooLong), ("*999999999999\r\n", .tooMany), ("%9223372036854775807\r\n", .tooMany),
             (String(repeating: "*1\r\n", count: 17), .tooDeep), ("+" + String(repeating: "a", count: 70_000), .tooLong),
         ])
@@ -102,7 +102,7 @@ struct RESPParserTests {
                 alphabet[Int.random(in: 0..<alphabet.count, using: &generator)]
             }
             let cut = Int.random(in: 0...bytes.count, using: &generator)
-            #expect(ValkeyWire.read([bytes]) == ValkeyWire.read([Array(bytes[..<cut]), Array(bytes[cut...])]))
+            #expect(RESPFuzzing.read([bytes]) == RESPFuzzing.read([Array(bytes[..<cut]), Array(bytes[cut...])]))
         }
     }
 

@@ -16,10 +16,11 @@ struct ValkeyAccessTests {
 
     @Test("The permissions that are tried here are the documented ones, on one line")
     func documentedUser() throws {
-        var folder = URL(fileURLWithPath: #filePath)
-        for _ in 0..<4 { folder.deleteLastPathComponent() }
+        var directory = URL(fileURLWithPath: #filePath)
+        for _ in 0..<4 { directory.deleteLastPathComponent() }
         let readme = try String(
-            contentsOf: folder.appending(path: "Sources/cloakroom/Documentation.docc/Operations.md"), encoding: .utf8)
+            contentsOf: directory.appending(path: "Sources/cloakroom/Documentation.docc/Operations.md"), encoding: .utf8
+        )
         let lines = readme.split(separator: "\n").filter { $0.hasPrefix("user cloakroom ") }
         #expect(lines == ["user cloakroom on >PASSWORD \(Self.permissions)"])
     }
@@ -28,12 +29,14 @@ struct ValkeyAccessTests {
     func minimalUser() async throws {
         let options = RedisServer.Options(configuration: ["user gate on >canary-password \(Self.permissions)"])
         try await withRedis(options) { server in
-            let plan = ValkeyPlan(addresses: [server.address], user: "gate", password: Secret("canary-password"))
-            let replica = try await Replica.up(plan)
+            let valkey = ValkeyConfiguration(
+                addresses: [server.address], user: "gate", password: Secret("canary-password"))
+            let replica = try await Replica.up(valkey)
             let (store, start) = (replica.records, SessionRecord.start)
             #expect(try await store.insert(.sample()))
             #expect(try await store.read(SessionID(1)) == .record(.sample()))
-            #expect(try await store.lease(SessionID(1), for: .seconds(9), now: start) == .held(RenewalLease(fence: 1)))
+            #expect(
+                try await store.lease(SessionID(1), for: .seconds(9), now: start) == .acquired(RefreshLease(fence: 1)))
             #expect(try await store.replace(.sample(account: 8, version: 2), fence: 1, now: start) == .done)
             try await store.release(SessionID(1), fence: 1)
             let used = start + .seconds(1)
@@ -46,7 +49,7 @@ struct ValkeyAccessTests {
                 try await store.replaceThrottleState(key, nil, with: state, lifetime: .seconds(9), now: start))
             #expect(try await store.replaceThrottleState(key, state, with: nil, lifetime: .seconds(9), now: start))
             let removal = try await store.remove(SessionID(1), reason: .revoked, condition: nil, now: start)
-            #expect(removal != .gone)
+            #expect(removal != .notFound)
             #expect(try await store.insert(.sample(2)))
             #expect(try await store.insert(.sample(2)) == false)
             #expect(replica.log.lines("level", "error").isEmpty)
@@ -60,7 +63,7 @@ struct ValkeyAccessTests {
             configuration: ["requirepass right-password"], password: "right-password")
         try await withRedis(options) { server in
             for (password, reason) in [(Secret("canary-password"), "wrongpass"), (nil, "noauth")] {
-                let replica = try Replica(ValkeyPlan(addresses: [server.address], password: password))
+                let replica = try Replica(ValkeyConfiguration(addresses: [server.address], password: password))
                 try await eventually("it says so") { !replica.log.lines("reason", reason).isEmpty }
                 await #expect(throws: SessionStoreError(.unavailable)) { try await replica.records.read(SessionID(1)) }
                 let line = try #require(replica.log.lines("reason", reason).first)
@@ -71,7 +74,7 @@ struct ValkeyAccessTests {
                 #expect(!"\(replica.log.all)".contains("canary-password"))
                 await replica.stop()
             }
-            let replica = try Replica(ValkeyPlan(addresses: [server.address], password: Secret("later")))
+            let replica = try Replica(ValkeyConfiguration(addresses: [server.address], password: Secret("later")))
             try await eventually("it says so") { !replica.log.lines("reason", "wrongpass").isEmpty }
             try await server.ask("CONFIG", "SET", "requirepass", "later")
             try await replica.isUp()
@@ -87,8 +90,9 @@ struct ValkeyAccessTests {
             "user gate on >canary-password \(permissions)", "user blind on >canary-password ~* -@all +hello",
         ])
         try await withRedis(options) { server in
-            let plan = ValkeyPlan(addresses: [server.address], user: "gate", password: Secret("canary-password"))
-            let replica = try await Replica.up(plan)
+            let valkey = ValkeyConfiguration(
+                addresses: [server.address], user: "gate", password: Secret("canary-password"))
+            let replica = try await Replica.up(valkey)
             for _ in 0..<3 {
                 await #expect(throws: SessionStoreError(.unavailable)) { try await replica.records.read(SessionID(1)) }
             }
@@ -97,7 +101,7 @@ struct ValkeyAccessTests {
             #expect(lines.first?["command"] == "HGETALL")
             #expect(lines.first?["level"] == "error")
             await replica.stop()
-            var blind = plan
+            var blind = valkey
             blind.user = "blind"
             let other = try Replica(blind)
             try await eventually("it says so") { !other.log.lines("reason", "noperm").isEmpty }
@@ -109,10 +113,10 @@ struct ValkeyAccessTests {
 
     @Test("TLS works with a certificate that is trusted, and with no other")
     func tls() async throws {
-        let folder = FileManager.default.temporaryDirectory.appending(path: "redis-tls-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let (certificate, key) = (folder.appending(path: "c.pem").path, folder.appending(path: "k.pem").path)
+        let directory = FileManager.default.temporaryDirectory.appending(path: "redis-tls-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let (certificate, key) = (directory.appending(path: "c.pem").path, directory.appending(path: "k.pem").path)
         try Self.makeCertificate(certificate, key)
         var trusting = TLSConfiguration.makeClientConfiguration()
         trusting.trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(certificate))
@@ -122,13 +126,13 @@ struct ValkeyAccessTests {
                 "tls-auth-clients no",
             ], tls: trusting)
         try await withRedis(options) { server in
-            let named = ValkeyPlan(addresses: [HostAndPort(host: "localhost", port: server.port)])
+            let named = ValkeyConfiguration(addresses: [HostAndPort(host: "localhost", port: server.port)])
             var configuration = trusting
             // As the configuration for upstreams has it; a server would refuse what it does not speak.
             configuration.applicationProtocols = ["http/1.1"]
-            for plan in [named, ValkeyPlan(addresses: [server.address])] {
-                let replica = try await Replica.up(plan, tls: configuration)
-                #expect(try await replica.records.insert(.sample()) == (plan == named))
+            for valkey in [named, ValkeyConfiguration(addresses: [server.address])] {
+                let replica = try await Replica.up(valkey, tls: configuration)
+                #expect(try await replica.records.insert(.sample()) == (valkey == named))
                 await replica.stop()
             }
             let distrusting = try Replica(named, tls: .makeClientConfiguration())
@@ -136,7 +140,7 @@ struct ValkeyAccessTests {
             await distrusting.stop()
             #expect(!distrusting.changes.events.contains(.up))
             var misnamed = named
-            misnamed.tls = UpstreamTLSPlan(serverName: "elsewhere.example")
+            misnamed.tls = UpstreamTLSConfiguration(serverName: "elsewhere.example")
             let other = try Replica(misnamed, tls: trusting)
             try await eventually("TLS fails for another name") { !other.log.lines("reason", "tls").isEmpty }
             await other.stop()

@@ -10,21 +10,21 @@ struct ValkeyConnectionHandlerTests {
     private struct Connection {
         let channel = EmbeddedChannel()
         let handler: ValkeyConnectionHandler
-        let closed: EventLoopFuture<ValkeyLoss>
+        let closed: EventLoopFuture<ValkeyDisconnectReason>
 
         init(timeout: TimeAmount = .milliseconds(200)) throws {
-            let promise = channel.embeddedEventLoop.makePromise(of: ValkeyLoss.self)
+            let promise = channel.embeddedEventLoop.makePromise(of: ValkeyDisconnectReason.self)
             closed = promise.futureResult
-            handler = ValkeyConnectionHandler(timeout: timeout, unfitCodes: ["READONLY"], closed: promise)
+            handler = ValkeyConnectionHandler(timeout: timeout, disconnectCodes: ["READONLY"], closed: promise)
             try channel.pipeline.syncOperations.addHandler(handler)
             try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         }
 
         /// Why it ended, if it has.
-        var loss: ValkeyLoss? {
+        var loss: ValkeyDisconnectReason? {
             get throws {
-                var loss: ValkeyLoss?
-                let box = NIOLoopBoundBox<ValkeyLoss?>(nil, eventLoop: channel.eventLoop)
+                var loss: ValkeyDisconnectReason?
+                let box = NIOLoopBoundBox<ValkeyDisconnectReason?>(nil, eventLoop: channel.eventLoop)
                 closed.whenSuccess { box.value = $0 }
                 channel.embeddedEventLoop.run()
                 loss = box.value
@@ -47,10 +47,10 @@ struct ValkeyConnectionHandlerTests {
 
     private func replies(
         _ names: [String], _ connection: Connection, _ then: () throws -> Void
-    ) async throws -> [Result<RESPValue, ValkeyFailure>] {
+    ) async throws -> [Result<RESPValue, ValkeyCommandError>] {
         var failure: (any Error)?
         let replies = await withCheckedContinuation { continuation in
-            let batch = ReplyBatch(count: names.count, continuation)
+            let batch = PipelinedReplies(count: names.count, continuation)
             connection.handler.send(names.map { ValkeyCommand($0) }, to: batch)
             do { try then() } catch { failure = error }
             connection.handler.close(.closed)
@@ -66,7 +66,7 @@ struct ValkeyConnectionHandlerTests {
             #expect(try connection.sent() == "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n")
             try connection.receive("+a\r\n>2\r\n+invalidate\r\n_\r\n-ERR b\r\n")
         }
-        #expect(replies == [.success(.simple("a")), .failure(.refused(RESPError(line: "ERR b")))])
+        #expect(replies == [.success(.simple("a")), .failure(.rejected(RESPError(line: "ERR b")))])
     }
 
     @Test("The oldest command's deadline ends the connection, and all that wait have failed")
@@ -80,13 +80,13 @@ struct ValkeyConnectionHandlerTests {
             connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
             #expect(try connection.loss == .timedOut)
         }
-        #expect(replies == [.success(.simple("a")), .failure(.lost)])
+        #expect(replies == [.success(.simple("a")), .failure(.disconnected)])
     }
 
     @Test("A connection that is idle is asked for a sign of life each half second, and closed without one")
     func heartbeat() throws {
         let connection = try Connection(timeout: .seconds(20))
-        #expect(connection.handler.announce(to: Deaf()))
+        #expect(connection.handler.activate(to: IgnoringDelegate()))
         let ping = "*1\r\n$4\r\nPING\r\n"
         for _ in 0..<3 {
             connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(499))
@@ -108,7 +108,7 @@ struct ValkeyConnectionHandlerTests {
     func broken(_ text: String) throws {
         let connection = try Connection()
         try connection.receive(text)
-        #expect(try connection.loss == .protocolBroken)
+        #expect(try connection.loss == .protocolError)
     }
 
     @Test("An error that says that the server is the wrong one is told, and ends the connection")
@@ -116,9 +116,9 @@ struct ValkeyConnectionHandlerTests {
         let connection = try Connection()
         let replies = try await replies(["A", "B"], connection) {
             try connection.receive("-READONLY You can't write\r\n+OK\r\n")
-            #expect(try connection.loss == .unfit(code: "READONLY"))
+            #expect(try connection.loss == .notPrimary(code: "READONLY"))
         }
-        #expect(replies == [.failure(.refused(RESPError(line: "READONLY x"))), .failure(.lost)])
+        #expect(replies == [.failure(.rejected(RESPError(line: "READONLY x"))), .failure(.disconnected)])
     }
 
     @Test("After the end nothing is sent, and no more may wait than the bound")
@@ -128,12 +128,12 @@ struct ValkeyConnectionHandlerTests {
         #expect(try await replies(["A"], connection) {} == [.failure(.notConnected)])
         let other = try Connection()
         let many = Array(repeating: "A", count: PendingCommands.maximumCount + 1)
-        let refused = try await replies(many, other) { _ = try other.sent() }
-        #expect(refused.allSatisfy { $0 == .failure(.overloaded) })
+        let rejected = try await replies(many, other) { _ = try other.sent() }
+        #expect(rejected.allSatisfy { $0 == .failure(.overloaded) })
     }
 
-    private struct Deaf: ValkeyListener {
-        func linkChanged(isUp: Bool) {}
+    private struct IgnoringDelegate: ValkeyPushDelegate {
+        func connectionChanged(isUp: Bool) {}
         func pushed(_ message: [RESPValue]) {}
     }
 }

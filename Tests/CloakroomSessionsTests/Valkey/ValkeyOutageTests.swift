@@ -88,7 +88,7 @@ struct ValkeyOutageTests {
     @Test("A store that cannot be reached at the start says so once, and connects when it is there")
     func absentAtStart() async throws {
         let port = try await RedisServer.freePort()
-        let replica = try Replica(ValkeyPlan(addresses: [HostAndPort(host: "127.0.0.1", port: port)]))
+        let replica = try Replica(ValkeyConfiguration(addresses: [HostAndPort(host: "127.0.0.1", port: port)]))
         try await eventually("it says so") { !replica.log.lines("reason", "unreachable").isEmpty }
         await #expect(throws: SessionStoreError(.unavailable)) { try await replica.records.read(SessionID(1)) }
         try await withRedis(port: port) { _ in
@@ -110,7 +110,7 @@ struct ValkeyOutageTests {
             .bind(host: "127.0.0.1", port: 0).get()
         let port = try #require(listener.localAddress?.port)
         let replicas = try (0..<10).map { _ in
-            try Replica(ValkeyPlan(addresses: [HostAndPort(host: "127.0.0.1", port: port)]))
+            try Replica(ValkeyConfiguration(addresses: [HostAndPort(host: "127.0.0.1", port: port)]))
         }
         // Waits of at most 50, 100, 200, 400, 800, 1,600, ... ms, half of it on average: some six attempts each in 3 s.
         // Who tried without waiting would do so thousands of times.
@@ -126,17 +126,17 @@ struct ValkeyOutageTests {
     @Test("Waits double up to 5 s, lie anywhere below, and begin anew after a link that stood")
     func backoff() {
         var generator = SeededGenerator(seed: 1)
-        var backoff = Backoff()
-        var limit = Backoff.first
+        var backoff = ExponentialBackoff()
+        var limit = ExponentialBackoff.first
         for _ in 0..<20 {
             let wait = backoff.next(using: &generator)
             #expect(wait >= .zero && wait <= limit)
             limit = min(limit * 2, .seconds(5))
         }
         #expect((0..<50).contains { _ in backoff.next(using: &generator) > .seconds(2) })
-        backoff.linkEnded(after: .seconds(1))
+        backoff.connectionEnded(after: .seconds(1))
         #expect((0..<50).contains { _ in backoff.next(using: &generator) > .seconds(2) })
-        backoff.linkEnded(after: .seconds(5))
+        backoff.connectionEnded(after: .seconds(5))
         #expect(backoff.next(using: &generator) <= .milliseconds(50))
     }
 
@@ -145,12 +145,12 @@ struct ValkeyOutageTests {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(Nonsense())
+                    try channel.pipeline.syncOperations.addHandler(GarbageHandler())
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()
         let port = try #require(listener.localAddress?.port)
-        let replica = try Replica(ValkeyPlan(addresses: [HostAndPort(host: "127.0.0.1", port: port)]))
+        let replica = try Replica(ValkeyConfiguration(addresses: [HostAndPort(host: "127.0.0.1", port: port)]))
         try await eventually("it says so") { !replica.log.lines("reason", "protocol_error").isEmpty }
         #expect(!replica.changes.events.contains(.up))
         await replica.stop()
@@ -159,7 +159,7 @@ struct ValkeyOutageTests {
 }
 
 /// Answers as a web server would.
-private final class Nonsense: ChannelInboundHandler {
+private final class GarbageHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 

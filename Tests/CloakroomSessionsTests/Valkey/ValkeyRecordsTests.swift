@@ -6,10 +6,10 @@ import Testing
 @testable import CloakroomSessions
 
 @Suite("Records in a real server", .serialized, .timeLimit(.minutes(3)))
-struct ValkeyRecordsTests {
+struct ValkeyRecordStoreTests {
     private static let start = SessionRecord.start
 
-    private func withStore(_ body: (ValkeyRecords, RedisServer) async throws -> Void) async throws {
+    private func withStore(_ body: (ValkeyRecordStore, RedisServer) async throws -> Void) async throws {
         try await withRedis { server in
             let replica = try await Replica.up(server)
             try await body(replica.records, server)
@@ -51,7 +51,7 @@ struct ValkeyRecordsTests {
     func replace() async throws {
         try await withStore { store, _ in
             let record = SessionRecord.sample()
-            #expect(try await store.replace(.sample(version: 2), fence: nil, now: Self.start) == .gone)
+            #expect(try await store.replace(.sample(version: 2), fence: nil, now: Self.start) == .notFound)
             _ = try await store.insert(record)
             let used = Self.start + .seconds(60)
             try await store.touch([
@@ -71,7 +71,7 @@ struct ValkeyRecordsTests {
             #expect(try await store.read(record.id) == .record(next))
             var foreign = SessionRecord.sample(version: 4)
             foreign.key = SessionKey(record.key.word0, 0, 0, 0)
-            #expect(try await store.replace(foreign, fence: nil, now: Self.start) == .gone)
+            #expect(try await store.replace(foreign, fence: nil, now: Self.start) == .notFound)
         }
     }
 
@@ -79,17 +79,17 @@ struct ValkeyRecordsTests {
     func leases() async throws {
         try await withStore { store, _ in
             let record = SessionRecord.sample()
-            #expect(try await store.lease(record.id, for: .seconds(30), now: Self.start) == .gone)
+            #expect(try await store.lease(record.id, for: .seconds(30), now: Self.start) == .notFound)
             _ = try await store.insert(record)
             let first = try await store.lease(record.id, for: .seconds(30), now: Self.start)
-            #expect(first == .held(RenewalLease(fence: 1)))
-            #expect(try await store.lease(record.id, for: .seconds(30), now: Self.start) == .taken)
+            #expect(first == .acquired(RefreshLease(fence: 1)))
+            #expect(try await store.lease(record.id, for: .seconds(30), now: Self.start) == .heldByOther)
             #expect(try await store.replace(.sample(version: 2), fence: nil, now: Self.start) == .fenced)
             try await store.release(record.id, fence: 7)
-            #expect(try await store.lease(record.id, for: .seconds(30), now: Self.start) == .taken)
+            #expect(try await store.lease(record.id, for: .seconds(30), now: Self.start) == .heldByOther)
             try await store.release(record.id, fence: 1)
             let second = try await store.lease(record.id, for: .seconds(30), now: Self.start)
-            #expect(second == .held(RenewalLease(fence: 2)))
+            #expect(second == .acquired(RefreshLease(fence: 2)))
             #expect(try await store.replace(.sample(version: 2), fence: 1, now: Self.start) == .fenced)
             #expect(try await store.replace(.sample(version: 3), fence: 2, now: Self.start) == .changed)
             #expect(try await store.replace(.sample(version: 2), fence: 2, now: Self.start) == .done)
@@ -115,7 +115,7 @@ struct ValkeyRecordsTests {
             }
             #expect(try await store.replace(.sample(version: 2), fence: 1, now: Self.start) == .done)
             let next = try await store.lease(record.id, for: .seconds(30), now: Self.start)
-            #expect(next == .held(RenewalLease(fence: 2)))
+            #expect(next == .acquired(RefreshLease(fence: 2)))
         }
     }
 
@@ -189,7 +189,7 @@ struct ValkeyRecordsTests {
             let removed = try await store.remove(SessionID(1), reason: .signedOut, condition: nil, now: Self.start)
             #expect(removed == .removed(.sample()))
             let again = try await store.remove(SessionID(1), reason: .revoked, condition: nil, now: Self.start)
-            #expect(again == .gone)
+            #expect(again == .notFound)
             #expect(try await store.read(SessionID(1)) == .ended(.signedOut))
             let key = store.keys.ended(SessionID(1))
             guard case .integer(let life) = try await server.ask("PTTL", .text(key)) else {
@@ -215,7 +215,7 @@ struct ValkeyRecordsTests {
                 #expect(try await store.read(id) == .unreadable)
                 #expect(try await store.replace(.sample(number, version: 3), fence: nil, now: Self.start) != .done)
                 let removal = try await store.remove(id, reason: .unreadable, condition: nil, now: Self.start)
-                #expect(removal == .gone)
+                #expect(removal == .notFound)
                 #expect(try await store.read(id) == .ended(.unreadable))
             }
             #expect(try await store.records(of: 7, now: Self.start).isEmpty)
@@ -236,7 +236,7 @@ struct ValkeyRecordsTests {
             var record = SessionRecord.sample()
             record.lastUsedAt = Self.start + .seconds(1)
             #expect(try await store.read(record.id) == .record(record))
-            #expect(try await store.lease(record.id, for: .seconds(1), now: Self.start) != .gone)
+            #expect(try await store.lease(record.id, for: .seconds(1), now: Self.start) != .notFound)
         }
     }
 

@@ -25,9 +25,9 @@ struct ValkeySentinelTests {
     private func failover(from primary: RedisServer, to replica: RedisServer, sentinel: RedisServer) async throws {
         let absent = try await RedisServer.freePort()
         // One sentinel of the list is not there, which does not matter.
-        let plan = ValkeyPlan(
+        let configuration = ValkeyConfiguration(
             addresses: [HostAndPort(host: "127.0.0.1", port: absent), sentinel.address], sentinelPrimary: "main")
-        let gateway = try await Replica.up(plan)
+        let gateway = try await Replica.up(configuration)
         #expect(gateway.log.lines("address", "\(primary.address)").count == 1)
         #expect(try await gateway.records.insert(.sample()))
         try await eventually("the replica has it") {
@@ -49,8 +49,8 @@ struct ValkeySentinelTests {
     func unknownName() async throws {
         let options = RedisServer.Options(program: "redis-sentinel")
         try await withRedis(options) { sentinel in
-            let plan = ValkeyPlan(addresses: [sentinel.address], sentinelPrimary: "other")
-            let gateway = try Replica(plan)
+            let configuration = ValkeyConfiguration(addresses: [sentinel.address], sentinelPrimary: "other")
+            let gateway = try Replica(configuration)
             try await eventually("it says so") { !gateway.log.lines("reason", "no_primary").isEmpty }
             #expect(!gateway.changes.events.contains(.up))
             await gateway.stop()

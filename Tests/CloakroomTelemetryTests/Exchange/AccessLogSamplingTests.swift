@@ -6,12 +6,13 @@ import Testing
 @Suite("Which exchanges the access log tells of")
 struct AccessLogSamplingTests {
     private func record(
-        route: Int, id: UInt64, status: UInt16 = 200, error: ExchangeError? = nil, decision: ExchangeDecision = .none
+        route: Int, id: UInt64, status: UInt16 = 200, error: ExchangeErrorType? = nil,
+        decision: ExchangeDecision = .undecided
     ) -> ExchangeRecord {
         var record = ExchangeRecord()
         record.decision = decision
         record.routeIndex = route
-        record.requestID = Identifier128(high: 0, low: id)
+        record.requestID = ID128(high: 0, low: id)
         record.status = status
         record.errorType = error
         return record
@@ -21,7 +22,7 @@ struct AccessLogSamplingTests {
     func bounds() {
         let sampling = AccessLogSampling(ratios: [1, 0, 7, -1, .nan])
         for id: UInt64 in [0, 1, 0xffff_ffff, 0x1_0000_0000, .max] {
-            let admitted = (0..<5).map { sampling.admits(record(route: $0, id: id)) }
+            let admitted = (0..<5).map { sampling.shouldLog(record(route: $0, id: id)) }
             #expect(admitted == [true, false, true, false, true])
         }
     }
@@ -33,8 +34,8 @@ struct AccessLogSamplingTests {
         var admitted = 0
         for _ in 0..<20_000 {
             let record = record(route: 0, id: generator.next())
-            let isAdmitted = sampling.admits(record)
-            #expect(sampling.admits(record) == isAdmitted)
+            let isAdmitted = sampling.shouldLog(record)
+            #expect(sampling.shouldLog(record) == isAdmitted)
             if isAdmitted { admitted += 1 }
         }
         #expect(abs(admitted - 5_000) < 300)
@@ -43,27 +44,27 @@ struct AccessLogSamplingTests {
     @Test("Failures are told of whatever the ratio")
     func failures() {
         let sampling = AccessLogSampling(ratios: [0])
-        #expect(sampling.admits(record(route: 0, id: 9, status: 500)))
-        #expect(sampling.admits(record(route: 0, id: 9, status: 200, error: .clientClosed)))
-        #expect(!sampling.admits(record(route: 0, id: 9, status: 401)))
-        #expect(!sampling.admits(record(route: 0, id: 9, status: 499)))
+        #expect(sampling.shouldLog(record(route: 0, id: 9, status: 500)))
+        #expect(sampling.shouldLog(record(route: 0, id: 9, status: 200, error: .clientClosed)))
+        #expect(!sampling.shouldLog(record(route: 0, id: 9, status: 401)))
+        #expect(!sampling.shouldLog(record(route: 0, id: 9, status: 499)))
     }
 
     @Test("What was refused as forged or not allowed is told of whatever the ratio, what lacks a session by its share")
-    func refusals() {
+    func rejections() {
         let sampling = AccessLogSampling(ratios: [0])
         let told = ExchangeDecision.allCases.filter { decision in
-            sampling.admits(record(route: 0, id: 9, status: 403, decision: decision))
+            sampling.shouldLog(record(route: 0, id: 9, status: 403, decision: decision))
         }
         #expect(told == [.forbidden, .csrfRejected])
-        #expect(!sampling.admits(record(route: 0, id: 9, status: 401, decision: .unauthenticated)))
+        #expect(!sampling.shouldLog(record(route: 0, id: 9, status: 401, decision: .unauthenticated)))
     }
 
     @Test("What no route matched, and routes without a ratio, are told of whole")
     func unmatched() {
         let sampling = AccessLogSampling(ratios: [0])
-        #expect(sampling.admits(record(route: -1, id: .max)))
-        #expect(sampling.admits(record(route: 1, id: .max)))
-        #expect(AccessLogSampling(ratios: []).admits(record(route: 0, id: .max)))
+        #expect(sampling.shouldLog(record(route: -1, id: .max)))
+        #expect(sampling.shouldLog(record(route: 1, id: .max)))
+        #expect(AccessLogSampling(ratios: []).shouldLog(record(route: 0, id: .max)))
     }
 }

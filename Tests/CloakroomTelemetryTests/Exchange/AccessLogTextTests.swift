@@ -18,7 +18,7 @@ struct AccessLogTextTests {
 
     private var record: ExchangeRecord {
         var record = ExchangeRecord.sample
-        record.traceID = Identifier128(high: 1, low: 2)
+        record.traceID = ID128(high: 1, low: 2)
         return record
     }
 
@@ -49,8 +49,8 @@ struct AccessLogTextTests {
     func columns() {
         var records: [ExchangeRecord] = []
         for (method, nanoseconds) in [
-            (ExchangeMethod.get, 0), (.options, 999_999_999), (.delete, 1_000_000_000), (.post, 86_400_000_000),
-        ] as [(ExchangeMethod, UInt64)] {
+            (RequestMethod.get, 0), (.options, 999_999_999), (.delete, 1_000_000_000), (.post, 86_400_000_000),
+        ] as [(RequestMethod, UInt64)] {
             var record = record
             record.method = method
             record.durationNanoseconds = nanoseconds

@@ -6,11 +6,11 @@ import Testing
 struct ExchangeLabelsTests {
     @Test("Standard methods are told apart; everything else is _OTHER")
     func methods() {
-        for method in ExchangeMethod.allCases where method != .other {
-            #expect(ExchangeMethod(Array(method.label.description.utf8).span) == method)
+        for method in RequestMethod.allCases where method != .other {
+            #expect(RequestMethod(Array(method.label.description.utf8).span) == method)
         }
         for other in ["", "get", "GETT", "GE", "PROPFIND", "_OTHER"] {
-            #expect(ExchangeMethod(Array(other.utf8).span) == .other)
+            #expect(RequestMethod(Array(other.utf8).span) == .other)
         }
     }
 
@@ -18,7 +18,7 @@ struct ExchangeLabelsTests {
     func decisions() {
         let counted = ExchangeDecision.allCases.filter(\.isAuthDecision).map(\.label.description)
         #expect(counted == ["forwarded", "public", "unauthenticated", "forbidden", "csrf_rejected"])
-        #expect(ExchangeProtocolVersion.allCases.map(\.label.description) == ["1.0", "1.1", "2"])
-        #expect(Set(ExchangeError.allCases.map(\.label.description)).count == ExchangeError.allCases.count)
+        #expect(HTTPProtocolVersion.allCases.map(\.label.description) == ["1.0", "1.1", "2"])
+        #expect(Set(ExchangeErrorType.allCases.map(\.label.description)).count == ExchangeErrorType.allCases.count)
     }
 }

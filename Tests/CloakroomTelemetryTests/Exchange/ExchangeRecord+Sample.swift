@@ -18,8 +18,8 @@ extension ExchangeRecord {
         record.bytesSent = 650
         record.retries = 1
         record.sessionHash = 0xabcdef
-        record.traceID = Identifier128(high: 0x4bf9_2f35_77b3_4da6, low: 0xa3ce_929d_0e0e_4736)
-        record.requestID = Identifier128(high: 0, low: 255)
+        record.traceID = ID128(high: 0x4bf9_2f35_77b3_4da6, low: 0xa3ce_929d_0e0e_4736)
+        record.requestID = ID128(high: 0, low: 255)
         record.peerAddress = "192.0.2.7"
         record.tlsVersion = .tls1_3
         return record

@@ -35,8 +35,8 @@ struct LoopTelemetryTests {
 
     private func finish(_ loop: LoopTelemetry, _ record: ExchangeRecord, method: String = "GET", path: [UInt8]) {
         let method = Array(method.utf8)
-        loop.exchangeStarted(scheme: record.scheme, method: record.method)
-        loop.exchangeFinished(record, method: method.span, path: path.span)
+        loop.requestStarted(scheme: record.scheme, method: record.method)
+        loop.requestCompleted(record, method: method.span, path: path.span)
     }
 
     @Test("An exchange is one access-log line with everything known about it")
@@ -124,7 +124,7 @@ struct LoopTelemetryTests {
             finish(loop, Self.record, path: [0x2f])
             finish(loop, unauthorized, path: [0x2f])
             finish(loop, failed, path: [0x2f])
-            loop.exchangeStarted(scheme: .https, method: .post)
+            loop.requestStarted(scheme: .https, method: .post)
         }
         for line in [
             #"http_server_request_duration_seconds_count{error_type="",http_request_method="GET","#

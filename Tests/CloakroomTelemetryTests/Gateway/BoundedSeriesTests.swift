@@ -11,7 +11,7 @@ struct BoundedSeriesTests {
     ]
 
     private func seriesCount(_ registry: PrometheusRegistry) -> Int {
-        let reading = registry.reading()
+        let reading = registry.snapshot()
         return reading.families.reduce(0) { $0 + $1.value.count }
     }
 
@@ -28,7 +28,7 @@ struct BoundedSeriesTests {
                 "/videos/\(UInt64.random(in: .min ... .max, using: &generator))?q=\(generator.next())".utf8)
             let method = Array("M\(generator.next())".utf8)
             var record = ExchangeRecord()
-            record.method = ExchangeMethod(method.span)
+            record.method = RequestMethod(method.span)
             record.status = isMatched ? 200 : 404
             if isMatched {
                 record.routeIndex = 0
@@ -36,8 +36,8 @@ struct BoundedSeriesTests {
                 record.upstreamIndex = 0
                 record.upstreamDurationNanoseconds = 1_000
             }
-            loop.exchangeStarted(scheme: record.scheme, method: record.method)
-            loop.exchangeFinished(record, method: method.span, path: path.span)
+            loop.requestStarted(scheme: record.scheme, method: record.method)
+            loop.requestCompleted(record, method: method.span, path: path.span)
         }
 
         exchange(isMatched: true)
@@ -46,7 +46,7 @@ struct BoundedSeriesTests {
         for index in 0..<100_000 { exchange(isMatched: index.isMultiple(of: 2)) }
         #expect(seriesCount(registry) == atFirst)
 
-        let reading = registry.reading()
+        let reading = registry.snapshot()
         #expect(Self.families.map { reading[$0].count } == [2, 1, 1, 1, 1])
         let durations = reading["http_server_request_duration_seconds"]
         #expect(Set(durations.compactMap { $0.labels["http_route"] }) == ["/videos/{id}", "(unmatched)"])

@@ -39,7 +39,7 @@ struct GatewayMetricsTests {
         metrics.upstreamPendingRequests(upstream: "api").add(1)
         metrics.upstreamRetries(upstream: "api", reason: "reset").increment()
         metrics.wireRejections(kind: "bad_host").increment()
-        metrics.recordRenewal(.leaseTimeout, durationNanoseconds: 2_000_000_000)
+        metrics.recordRefresh(.leaseTimeout, durationNanoseconds: 2_000_000_000)
         let store = metrics.sessionStore(backend: "valkey", operations: ["read", "insert"])
         store.up.set(1)
         store.record(operation: "read", isSuccess: true, nanoseconds: 400_000)

@@ -11,7 +11,7 @@ struct UpstreamCircuitMetricsTests {
     /// The state that is shown for a target, and whether it counts as healthy.
     private func shown(_ target: String) -> (states: [String], healthy: Double?) {
         func values(_ family: String) -> [(labels: [String: String], value: Double)] {
-            registry.reading()[family].compactMap { series in
+            registry.snapshot()[family].compactMap { series in
                 guard series.labels["upstream"] == "api", series.labels["target"] == target,
                     case .number(let value) = series.value
                 else { return nil }
@@ -31,7 +31,7 @@ struct UpstreamCircuitMetricsTests {
             circuit.set(state)
             #expect(shown("http://a:1") == ([state.rawValue], healthy))
         }
-        #expect(registry.reading()["cloakroom_upstream_circuit_state"].count == 3)
+        #expect(registry.snapshot()["cloakroom_upstream_circuit_state"].count == 3)
     }
 
     @Test("Asking for the handles again leaves the state as it is")
@@ -46,7 +46,7 @@ struct UpstreamCircuitMetricsTests {
         let gone = metrics.upstreamCircuit(upstream: "api", target: "http://a:1")
         _ = metrics.upstreamCircuit(upstream: "api", target: "http://b:1")
         gone.set(.open)
-        gone.withdraw()
+        gone.unregister()
         #expect(shown("http://a:1") == ([], nil))
         #expect(shown("http://b:1") == (["closed"], 1))
     }

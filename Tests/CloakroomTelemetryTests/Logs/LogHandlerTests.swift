@@ -75,7 +75,7 @@ struct LogHandlerTests {
 
     @Test("Lines inside a trace name it")
     func traceMetadata() async throws {
-        let trace = TraceContext(traceID: Identifier128(high: 1, low: 2), spanID: 3, flags: 1)
+        let trace = TraceContext(traceID: ID128(high: 1, low: 2), spanID: 3, flags: 1)
         var context = ServiceContext.topLevel
         context.traceContext = trace
         let objects = try await jsonObjects { logger in
@@ -110,7 +110,7 @@ struct AuditLogTests {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
         let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
-        let origin = RequestOrigin(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
+        let origin = AuditContext(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
         audit.signIn(.rejected, user: 0xfeed, origin: origin)
         audit.signOut(SessionID(0x1), origin: origin)
         audit.revokeFailed(SessionID(0x2), origin: origin)
@@ -118,7 +118,7 @@ struct AuditLogTests {
         audit.signOutOthers([SessionID(0x3), SessionID(0x4)], by: SessionID(0x5), tokens: .revoking, origin: origin)
         audit.revoked((0..<1_000).map { SessionID($0) }, tokens: .notRevokedSealed, origin: origin)
         audit.refreshRejected(SessionID(0x6), origin: origin)
-        audit.evicted([SessionID(0x9)], tokens: .notRevokedSourceGone, origin: origin)
+        audit.evicted([SessionID(0x9)], tokens: .notRevokedSourceRemoved, origin: origin)
         writer.shutdown()
         let objects = try await pipe.objects()
         let names = objects.compactMap { $0["event"] as? String }
@@ -151,7 +151,7 @@ struct AuditLogTests {
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
         let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
         audit.sessionUnreadable(SessionID(0x7))
-        audit.refreshRejected(SessionID(0x8), origin: RequestOrigin())
+        audit.refreshRejected(SessionID(0x8), origin: AuditContext())
         writer.shutdown()
         let objects = try await pipe.objects()
         #expect(objects.map { $0["event"] as? String } == ["session_unreadable", "refresh_rejected"])
@@ -189,12 +189,12 @@ struct AuditLogTests {
         let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
         for second: Int64 in [100, 105, 110] {
             audit.identityMisconfigured(
-                .notFound, call: .signIn, origin: RequestOrigin(), now: Timestamp(seconds: second))
+                .notFound, call: .signIn, origin: AuditContext(), now: Timestamp(seconds: second))
         }
         // Sign-ins that fail do not hide that tokens cannot be renewed.
         for second: Int64 in [111, 112] {
             audit.identityMisconfigured(
-                .invalidClient, call: .renew, origin: RequestOrigin(), now: Timestamp(seconds: second))
+                .invalidClient, call: .refresh, origin: AuditContext(), now: Timestamp(seconds: second))
         }
         audit.tokenLifetimeInvalid(upstream: "api")
         writer.shutdown()
@@ -214,13 +214,13 @@ struct AuditLogTests {
     }
 
     @Test("Renewals that fail for the time being are told of once in ten seconds, with the number left out")
-    func failedRenewals() async throws {
+    func failedRefreshes() async throws {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
         let audit = AuditLog(logger: Logger(label: "audit") { JSONLogHandler(label: $0, writer: writer) })
         for second in [100, 101, 109, 110, 50] {
             audit.refreshFailed(
-                .transient, SessionID(0x9), origin: RequestOrigin(), now: Timestamp(seconds: Int64(second)))
+                .transient, SessionID(0x9), origin: AuditContext(), now: Timestamp(seconds: Int64(second)))
         }
         writer.shutdown()
         let objects = try await pipe.objects()

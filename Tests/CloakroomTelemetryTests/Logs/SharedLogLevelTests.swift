@@ -4,7 +4,7 @@ import Testing
 @testable import CloakroomTelemetry
 
 @Suite("The level of log lines")
-struct SharedLogLevelTests {
+struct DynamicLogLevelTests {
     private func messages(
         _ format: TelemetrySettings.LogFormat, _ body: (GatewayTelemetry) -> Void
     ) async throws -> [String] {
@@ -56,9 +56,9 @@ struct SharedLogLevelTests {
 
     @Test("Every level can be set and is told back", arguments: Logger.Level.allCases)
     func everyLevel(level: Logger.Level) {
-        let shared = SharedLogLevel(.info)
+        let shared = DynamicLogLevel(.info)
         shared.set(level)
         #expect(shared.current == level)
-        #expect(SharedLogLevel(level).current == level)
+        #expect(DynamicLogLevel(level).current == level)
     }
 }

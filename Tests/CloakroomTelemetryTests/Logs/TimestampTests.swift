@@ -15,7 +15,7 @@ struct TimestampTests {
             (1_767_225_599_005_000_000, "2025-12-31T23:59:59.005Z"),
         ] as [(Int64, String)])
     func rendering(nanoseconds: Int64, expected: String) {
-        var renderer = TimestampRenderer()
+        var renderer = RFC3339Renderer()
         var line = LineBuffer()
         renderer.append(nanoseconds, to: &line)
         #expect(line.text == expected)
@@ -23,7 +23,7 @@ struct TimestampTests {
 
     @Test("The second that is kept does not leak into another")
     func caching() {
-        var renderer = TimestampRenderer()
+        var renderer = RFC3339Renderer()
         var line = LineBuffer()
         for nanoseconds: Int64 in [1_001_000_000, 1_999_000_000, 2_000_000_000, 1_500_000_000] {
             renderer.append(nanoseconds, to: &line)

@@ -71,11 +71,11 @@ struct ExpositionParsersTests {
         #expect(families["http_requests_in___"]?.samples.first?.labels["_9_lives"] == Self.oddValue)
         #expect(families["special"]?.samples.map(\.value) == ["-inf", "nan", "5e-324", "inf"])
         #expect(families["__seconds"]?.type == "histogram")
-        let (status, complaints) = try Promtool().checkMetrics(exposition)
+        let (status, problems) = try Promtool().checkMetrics(exposition)
         // 3: it reads them, and dislikes the names that were made for this test.
-        #expect(status == 3, "\(complaints)")
-        #expect(complaints.contains("no help text"))
-        #expect(!complaints.contains("error while linting"))
+        #expect(status == 3, "\(problems)")
+        #expect(problems.contains("no help text"))
+        #expect(!problems.contains("error while linting"))
     }
 
     @Test("Nothing of the gateway's own is against a convention, and both formats tell the same")
@@ -100,11 +100,11 @@ struct ExpositionParsersTests {
         metrics.serverRequestDuration(record, route: "a \"quoted\\\nname\"").record(nanoseconds: 7)
         metrics.clientRequestDuration(record, target: UpstreamTarget(upstream: "api", address: "::1", port: 9_000))
             .record(nanoseconds: 7)
-        metrics.overhead(route: "a").record(nanoseconds: 7)
+        metrics.overheadDuration(route: "a").record(nanoseconds: 7)
 
-        let (status, complaints) = try Promtool().checkMetrics(registry.exposition(as: .text))
-        #expect(status == 0, "\(complaints)")
-        #expect(complaints.isEmpty)
+        let (status, problems) = try Promtool().checkMetrics(registry.exposition(as: .text))
+        #expect(status == 0, "\(problems)")
+        #expect(problems.isEmpty)
         let text = try PrometheusClientParser().parse(registry.exposition(as: .text), as: .text)
         let open = try PrometheusClientParser().parse(registry.exposition(as: .openMetrics), as: .openmetrics)
         #expect(Set(text.keys) == Set(open.keys))

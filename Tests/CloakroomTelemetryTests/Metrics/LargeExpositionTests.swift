@@ -50,11 +50,11 @@ struct LargeExpositionTests {
     func cap() throws {
         let registry = PrometheusRegistry()
         fill(registry, routes: 1_000, statuses: 10)
-        #expect(registry.reading()[Self.name].count == 10_000)
+        #expect(registry.snapshot()[Self.name].count == 10_000)
         let beyond = registry.histogram(Self.name, help: "", labels: [("http_route", "one more")])
         beyond.record(nanoseconds: 1)
         #expect(beyond.count == 1)
-        let reading = registry.reading()
+        let reading = registry.snapshot()
         #expect(reading[Self.name].count == 10_000)
         #expect(!reading[Self.name].contains { $0.labels["http_route"] == "one more" })
         let dropped = reading["cloakroom_telemetry_dropped_total"].first { $0.labels["signal"] == "metrics" }
@@ -83,6 +83,6 @@ struct LargeExpositionTests {
                 }
             }
         }
-        #expect(registry.reading()["c_total"].count == 800)
+        #expect(registry.snapshot()["c_total"].count == 800)
     }
 }

@@ -3,8 +3,8 @@ import Testing
 @testable import CloakroomTelemetry
 
 @Suite("Metrics as values")
-struct MetricsReadingTests {
-    private func number(_ series: MetricsReading.Series?) -> Double? {
+struct MetricsSnapshotTests {
+    private func number(_ series: MetricsSnapshot.Series?) -> Double? {
         guard case .number(let value) = series?.value else { return nil }
         return value
     }
@@ -16,7 +16,7 @@ struct MetricsReadingTests {
         registry.floatingPointCounter("f_total", help: "F.").increment(by: 0.5)
         registry.gauge("g", help: "G.").set(-2)
         registry.floatingPointGauge("h", help: "H.").set(1.25)
-        let reading = registry.reading()
+        let reading = registry.snapshot()
         #expect(number(reading["c_total"].first) == 3)
         #expect(number(reading["f_total"].first) == 0.5)
         #expect(number(reading["g"].first) == -2)
@@ -30,7 +30,7 @@ struct MetricsReadingTests {
         registry.gauge("g", help: "G.", labels: [("route", "a \"b\"\n\\"), ("empty", "")]).set(1)
         registry.gauge("g", help: "G.", labels: [("route", "0"), ("empty", "")]).set(2)
         #expect(
-            registry.reading()["g"].map(\.labels) == [
+            registry.snapshot()["g"].map(\.labels) == [
                 ["empty": "", "route": "0"], ["empty": "", "route": "a \"b\"\n\\"],
             ])
     }
@@ -40,7 +40,7 @@ struct MetricsReadingTests {
         let registry = PrometheusRegistry()
         let handle = registry.histogram("took_seconds", help: "Time.")
         for milliseconds: UInt64 in [1, 20, 20, 20_000] { handle.record(nanoseconds: milliseconds * 1_000_000) }
-        guard case .histogram(let histogram) = registry.reading()["took_seconds"].first?.value else {
+        guard case .histogram(let histogram) = registry.snapshot()["took_seconds"].first?.value else {
             Issue.record("no histogram")
             return
         }
@@ -55,9 +55,9 @@ struct MetricsReadingTests {
         let registry = PrometheusRegistry()
         let gauge = registry.gauge("g", help: "G.")
         registry.onScrape { gauge.add(1) }
-        let before = registry.reading()
+        let before = registry.snapshot()
         gauge.set(9)
         #expect(number(before["g"].first) == 1)
-        #expect(number(registry.reading()["g"].first) == 10)
+        #expect(number(registry.snapshot()["g"].first) == 10)
     }
 }

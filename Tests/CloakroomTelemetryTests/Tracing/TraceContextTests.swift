@@ -55,16 +55,16 @@ struct TraceContextTests {
             #expect(context.traceparentText.utf8.count == TraceContext.traceparentLength)
             #expect(parse(context.traceparentText) == context)
         }
-        let known = TraceContext(traceID: Identifier128(high: 1, low: 0xab), spanID: 0x0f, flags: 1)
+        let known = TraceContext(traceID: ID128(high: 1, low: 0xab), spanID: 0x0f, flags: 1)
         #expect(known.traceparentText == "00-000000000000000100000000000000ab-000000000000000f-01")
     }
 
     @Test("Ids are never zero and do not repeat, also when threads ask at the same time")
     func ids() async {
         let source = TraceIDSource()
-        let made = await withTaskGroup(of: [Identifier128].self) { group in
+        let made = await withTaskGroup(of: [ID128].self) { group in
             for _ in 0..<4 { group.addTask { (0..<2_000).map { _ in source.next128() } } }
-            return await group.reduce(into: Set<Identifier128>()) { $0.formUnion($1) }
+            return await group.reduce(into: Set<ID128>()) { $0.formUnion($1) }
         }
         #expect(made.count == 8_000)
         #expect(!made.contains { $0.isZero || $0.low == 0 })

@@ -6,16 +6,16 @@ import Testing
 @Suite("Trace sampler")
 struct TraceSamplerTests {
     private func parent(sampled: Bool) -> TraceContext {
-        TraceContext(traceID: Identifier128(high: 1, low: 1), spanID: 1, flags: sampled ? 1 : 0)
+        TraceContext(traceID: ID128(high: 1, low: 1), spanID: 1, flags: sampled ? 1 : 0)
     }
 
-    private let id = Identifier128(high: 7, low: 1 << 63)
+    private let id = ID128(high: 7, low: 1 << 63)
 
     @Test("Constant samplers ignore the parent, parent-based ones follow it")
     func parents() {
-        for (plan, root) in [(SamplerPlan.Root.alwaysOn, true), (.alwaysOff, false)] {
-            let plain = TraceSampler(SamplerPlan(root: plan, isParentBased: false))
-            let following = TraceSampler(SamplerPlan(root: plan, isParentBased: true))
+        for (configuration, root) in [(SamplerConfiguration.Root.alwaysOn, true), (.alwaysOff, false)] {
+            let plain = TraceSampler(SamplerConfiguration(root: configuration, isParentBased: false))
+            let following = TraceSampler(SamplerConfiguration(root: configuration, isParentBased: true))
             for sampled in [true, false] {
                 #expect(plain.isSampled(traceID: id, parent: parent(sampled: sampled)) == root)
                 #expect(following.isSampled(traceID: id, parent: parent(sampled: sampled)) == sampled)
@@ -35,22 +35,23 @@ struct TraceSamplerTests {
     @Test("The lower 64 bits of the trace id decide, as the other SDKs decide")
     func boundary() {
         let half = TraceSampler.traceIDRatio(0.5)
-        #expect(half.isSampled(traceID: Identifier128(high: .max, low: (1 << 63) - 1), parent: nil))
-        #expect(!half.isSampled(traceID: Identifier128(high: 0, low: 1 << 63), parent: nil))
-        #expect(TraceSampler.traceIDRatio(1).isSampled(traceID: Identifier128(high: 0, low: .max), parent: nil))
-        #expect(!TraceSampler.traceIDRatio(0).isSampled(traceID: Identifier128(high: 1, low: 0), parent: nil))
+        #expect(half.isSampled(traceID: ID128(high: .max, low: (1 << 63) - 1), parent: nil))
+        #expect(!half.isSampled(traceID: ID128(high: 0, low: 1 << 63), parent: nil))
+        #expect(TraceSampler.traceIDRatio(1).isSampled(traceID: ID128(high: 0, low: .max), parent: nil))
+        #expect(!TraceSampler.traceIDRatio(0).isSampled(traceID: ID128(high: 1, low: 0), parent: nil))
         #expect(!TraceSampler.traceIDRatio(.nan).isSampled(traceID: id, parent: nil))
     }
 
     @Test("A plan's share is read for a ratio alone, and a share outside of 0...1 is brought inside")
-    func plans() {
-        #expect(TraceSampler(SamplerPlan(root: .alwaysOn, ratio: 0, isParentBased: false)) == .alwaysOn)
-        #expect(TraceSampler(SamplerPlan(root: .alwaysOff, ratio: 1, isParentBased: false)) == .alwaysOff)
+    func configurations() {
+        #expect(TraceSampler(SamplerConfiguration(root: .alwaysOn, ratio: 0, isParentBased: false)) == .alwaysOn)
+        #expect(TraceSampler(SamplerConfiguration(root: .alwaysOff, ratio: 1, isParentBased: false)) == .alwaysOff)
         #expect(
-            TraceSampler(SamplerPlan(root: .traceIDRatio, ratio: 0.5, isParentBased: false)) == .traceIDRatio(0.5))
-        #expect(TraceSampler(SamplerPlan()) == .traceIDRatio(0.01).parentBased)
+            TraceSampler(SamplerConfiguration(root: .traceIDRatio, ratio: 0.5, isParentBased: false))
+                == .traceIDRatio(0.5))
+        #expect(TraceSampler(SamplerConfiguration()) == .traceIDRatio(0.01).parentBased)
         for (ratio, inside) in [(1.1, 1.0), (-0.1, 0), (.nan, 0)] {
-            #expect(TraceSampler(SamplerPlan(ratio: ratio, isParentBased: false)) == .traceIDRatio(inside))
+            #expect(TraceSampler(SamplerConfiguration(ratio: ratio, isParentBased: false)) == .traceIDRatio(inside))
         }
     }
 }

@@ -127,7 +127,7 @@ struct W3CTracerTests {
     func logExporter() async throws {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
-        let context = TraceContext(traceID: Identifier128(high: 1, low: 2), spanID: 3, flags: 1)
+        let context = TraceContext(traceID: ID128(high: 1, low: 2), spanID: 3, flags: 1)
         var span = FinishedSpan(
             name: "GET \"video\"", kind: .server, context: context, parentSpanID: 4, startNanoseconds: 1_000_000_000,
             endNanoseconds: 1_002_500_000)

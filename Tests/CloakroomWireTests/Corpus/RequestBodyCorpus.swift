@@ -40,7 +40,7 @@ enum RequestBodyCorpus {
         bad(
             "RFC 9112 §6.1: a coding and a length of 0", "Transfer-Encoding: chunked\r\nContent-Length: 0",
             .lengthAndCoding),
-        .refuses(
+        .rejects(
             "RFC 9112 §6.1: a coding in HTTP/1.0",
             "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", .transferCoding,
             after: post("{Transfer-Encoding=chunked} …", minor: 0)),
@@ -157,7 +157,7 @@ enum RequestBodyCorpus {
             let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
             return "\(parts[0])=\(parts[1].drop { $0 == " " })"
         }
-        return .refuses(
+        return .rejects(
             name, "POST / HTTP/1.1\r\n\(fields)\r\n\r\n0\r\n\r\n", error,
             after: post("{" + texts.joined(separator: ", ") + "} …"))
     }
@@ -172,7 +172,7 @@ enum RequestBodyCorpus {
 
     private static func badChunk(_ name: String, _ body: String, _ error: WireError, _ rest: String = " …") -> WireCase
     {
-        .refuses(
+        .rejects(
             name, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\(body)", error,
             after: post("{Transfer-Encoding=chunked}\(rest)"))
     }

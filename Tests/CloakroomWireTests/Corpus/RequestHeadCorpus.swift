@@ -43,35 +43,35 @@ enum RequestHeadCorpus {
     ]
 
     private static let lines: [WireCase] = [
-        .refuses("RFC 9112 §3: HTTP/0.9", "GET /\r\n", .requestLine),
-        .refuses("RFC 9112 §3: no version", "GET / \r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §3: no target", "GET  HTTP/1.1\r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §3: no method", " / HTTP/1.1\r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §3: two spaces before the version", "GET /  HTTP/1.1\r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §3: a tab for a space", "GET\t/ HTTP/1.1\r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §3: a tab behind the target", "GET /\tHTTP/1.1\r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §3: a space behind the version", "GET / HTTP/1.1 \r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §3: a method that is no token", "G(T / HTTP/1.1\r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §3: a control in the target", "GET /\u{1} HTTP/1.1\r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §3: DEL in the target", "GET /\u{7f} HTTP/1.1\r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §3: NUL in the target", "GET /\u{0} HTTP/1.1\r\n\r\n", .requestLine),
-        .refuses(
+        .rejects("RFC 9112 §3: HTTP/0.9", "GET /\r\n", .requestLine),
+        .rejects("RFC 9112 §3: no version", "GET / \r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §3: no target", "GET  HTTP/1.1\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §3: no method", " / HTTP/1.1\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §3: two spaces before the version", "GET /  HTTP/1.1\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §3: a tab for a space", "GET\t/ HTTP/1.1\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §3: a tab behind the target", "GET /\tHTTP/1.1\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §3: a space behind the version", "GET / HTTP/1.1 \r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §3: a method that is no token", "G(T / HTTP/1.1\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §3: a control in the target", "GET /\u{1} HTTP/1.1\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §3: DEL in the target", "GET /\u{7f} HTTP/1.1\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §3: NUL in the target", "GET /\u{0} HTTP/1.1\r\n\r\n", .requestLine),
+        .rejects(
             "RFC 9112 §3: a method without end", String(repeating: "A", count: 33) + " / HTTP/1.1\r\n\r\n", .requestLine
         ),
-        .refuses("RFC 9112 §3: a TLS hello", bytes: [0x16, 0x03, 0x01, 0x02, 0x00, 0x01], .requestLine),
-        .refuses("RFC 9112 §2.3: the name in lower case", "GET / http/1.1\r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §2.3: another protocol", "GET / ICAP/1.0\r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §2.3: a version of two digits", "GET / HTTP/1.10\r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §2.3: a version without point", "GET / HTTP/11\r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §2.3: a version that is no number", "GET / HTTP/1.x\r\n\r\n", .requestLine),
-        .refuses("RFC 9112 §2.3: version 0.9 in the line", "GET / HTTP/0.9\r\n\r\n", .version),
-        .refuses("RFC 9112 §2.3: version 2.0 in the line", "GET / HTTP/2.0\r\n\r\n", .version),
-        .refuses("RFC 9113 §3.4: the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", .version),
-        .refuses("RFC 9112 §2.2: a bare LF behind the request line", "GET / HTTP/1.1\nA: b\r\n\r\n", .lineEnd),
-        .refuses("RFC 9112 §2.2: a bare CR behind the request line", "GET / HTTP/1.1\rA: b\r\n\r\n", .lineEnd),
-        .refuses("RFC 9112 §2.2: two CRs behind the request line", "GET / HTTP/1.1\r\r\n\r\n", .lineEnd),
-        .refuses("RFC 9112 §2.2: a bare LF before the request line", "\nGET / HTTP/1.1\r\n\r\n", .lineEnd),
-        .refuses("RFC 9112 §2.2: a bare CR before the request line", "\rGET / HTTP/1.1\r\n\r\n", .lineEnd),
+        .rejects("RFC 9112 §3: a TLS hello", bytes: [0x16, 0x03, 0x01, 0x02, 0x00, 0x01], .requestLine),
+        .rejects("RFC 9112 §2.3: the name in lower case", "GET / http/1.1\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §2.3: another protocol", "GET / ICAP/1.0\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §2.3: a version of two digits", "GET / HTTP/1.10\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §2.3: a version without point", "GET / HTTP/11\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §2.3: a version that is no number", "GET / HTTP/1.x\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §2.3: version 0.9 in the line", "GET / HTTP/0.9\r\n\r\n", .version),
+        .rejects("RFC 9112 §2.3: version 2.0 in the line", "GET / HTTP/2.0\r\n\r\n", .version),
+        .rejects("RFC 9113 §3.4: the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", .version),
+        .rejects("RFC 9112 §2.2: a bare LF behind the request line", "GET / HTTP/1.1\nA: b\r\n\r\n", .lineEnd),
+        .rejects("RFC 9112 §2.2: a bare CR behind the request line", "GET / HTTP/1.1\rA: b\r\n\r\n", .lineEnd),
+        .rejects("RFC 9112 §2.2: two CRs behind the request line", "GET / HTTP/1.1\r\r\n\r\n", .lineEnd),
+        .rejects("RFC 9112 §2.2: a bare LF before the request line", "\nGET / HTTP/1.1\r\n\r\n", .lineEnd),
+        .rejects("RFC 9112 §2.2: a bare CR before the request line", "\rGET / HTTP/1.1\r\n\r\n", .lineEnd),
     ]
 
     private static let fields: [WireCase] = [
@@ -100,6 +100,6 @@ enum RequestHeadCorpus {
     ]
 
     private static func field(_ name: String, _ lines: String, _ error: WireError) -> WireCase {
-        .refuses(name, "GET / HTTP/1.1\r\n" + lines, error)
+        .rejects(name, "GET / HTTP/1.1\r\n" + lines, error)
     }
 }

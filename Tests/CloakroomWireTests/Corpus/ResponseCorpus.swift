@@ -63,35 +63,35 @@ enum ResponseCorpus {
         line("RFC 9112 §4: another protocol", "ICY 200 OK\r\n\r\n"),
         line("RFC 9112 §2.2: an empty line before", "\r\nHTTP/1.1 200 OK\r\n\r\n"),
         line("RFC 9112 §2.3: a version of two digits", "HTTP/1.10 200 OK\r\n\r\n"),
-        .refuses("RFC 9112 §2.3: version 2", "HTTP/2.0 200 OK\r\n\r\n", .version),
-        .refuses("RFC 9112 §2.2: a bare LF", "HTTP/1.1 200 OK\nA: b\r\n\r\n", .lineEnd),
-        .refuses("RFC 9112 §2.2: a bare CR", "HTTP/1.1 200 OK\rA: b\r\n\r\n", .lineEnd),
-        .refuses("RFC 9112 §5.2: a folded line", "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", .foldedLine),
-        .refuses("RFC 9112 §5.1: a space before the colon", "HTTP/1.1 200 OK\r\nA : b\r\n\r\n", .fieldName),
-        .refuses("RFC 9110 §5.5: NUL in a value", "HTTP/1.1 200 OK\r\nA: \u{0}\r\n\r\n", .fieldValue),
-        .refuses(
+        .rejects("RFC 9112 §2.3: version 2", "HTTP/2.0 200 OK\r\n\r\n", .version),
+        .rejects("RFC 9112 §2.2: a bare LF", "HTTP/1.1 200 OK\nA: b\r\n\r\n", .lineEnd),
+        .rejects("RFC 9112 §2.2: a bare CR", "HTTP/1.1 200 OK\rA: b\r\n\r\n", .lineEnd),
+        .rejects("RFC 9112 §5.2: a folded line", "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", .foldedLine),
+        .rejects("RFC 9112 §5.1: a space before the colon", "HTTP/1.1 200 OK\r\nA : b\r\n\r\n", .fieldName),
+        .rejects("RFC 9110 §5.5: NUL in a value", "HTTP/1.1 200 OK\r\nA: \u{0}\r\n\r\n", .fieldValue),
+        .rejects(
             "RFC 9112 §6.3: length and coding",
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n", .lengthAndCoding,
             after: "1.1 200 (OK) {Content-Length=2, Transfer-Encoding=chunked} …"),
-        .refuses(
+        .rejects(
             "RFC 9112 §6.3: two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n",
             .contentLength, after: "1.1 200 (OK) {Content-Length=2, Content-Length=3} …"),
-        .refuses(
+        .rejects(
             "RFC 9112 §6.3: two lengths where there is no body",
             "HTTP/1.1 304 x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n", .contentLength,
             after: "1.1 304 (x) {Content-Length=2, Content-Length=3} …"),
-        .refuses(
+        .rejects(
             "RFC 9112 §6.1: a coding in HTTP/1.0", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             .transferCoding, after: "1.0 200 (OK) {Transfer-Encoding=chunked} …"),
-        .refuses(
+        .rejects(
             "RFC 9112 §6.1: an unknown coding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: br\r\n\r\n", .unknownCoding,
             after: "1.1 200 (OK) {Transfer-Encoding=br} …"),
-        .refuses(
+        .rejects(
             "RFC 9112 §7.1: a bad chunk size", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\nz",
             .chunkSize, after: "1.1 200 (OK) {Transfer-Encoding=chunked} hi …"),
     ]
 
     private static func line(_ name: String, _ text: String) -> WireCase {
-        .refuses(name, text, .statusLine)
+        .rejects(name, text, .statusLine)
     }
 }

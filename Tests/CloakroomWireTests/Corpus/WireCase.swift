@@ -17,11 +17,11 @@ struct WireCase: Sendable, CustomTestStringConvertible {
         WireCase(name: name, bytes: Array(text.utf8), messages: messages, error: nil, leftover: Array(leftover.utf8))
     }
 
-    static func refuses(_ name: String, _ text: String, _ error: WireError, after messages: String...) -> WireCase {
+    static func rejects(_ name: String, _ text: String, _ error: WireError, after messages: String...) -> WireCase {
         WireCase(name: name, bytes: Array(text.utf8), messages: messages, error: error, leftover: [])
     }
 
-    static func refuses(_ name: String, bytes: [UInt8], _ error: WireError) -> WireCase {
+    static func rejects(_ name: String, bytes: [UInt8], _ error: WireError) -> WireCase {
         WireCase(name: name, bytes: bytes, messages: [], error: error, leftover: [])
     }
 }

@@ -1,7 +1,7 @@
 import TestSupport
 
 /// Places to cut a run of bytes.
-enum Cuts {
+enum ChunkBoundaries {
     /// Up to eight ascending offsets; every offset is as likely as any other.
     static func random(in count: Int, using generator: inout SeededGenerator) -> [Int] {
         guard count > 1 else { return [] }

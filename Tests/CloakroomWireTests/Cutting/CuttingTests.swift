@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite("Where the bytes are cut makes no difference")
-struct CuttingTests {
+struct SegmentationTests {
     @Test(
         "Requests: whole, byte by byte and in random pieces", arguments: RequestHeadCorpus.all + RequestBodyCorpus.all)
     func requests(_ message: WireCase) {
@@ -46,7 +46,7 @@ struct CuttingTests {
         #expect(single == whole, "byte by byte")
         for seed in UInt64(0)..<24 {
             var generator = SeededGenerator(seed: seed)
-            let cuts = Cuts.random(in: bytes.count, using: &generator)
+            let cuts = ChunkBoundaries.random(in: bytes.count, using: &generator)
             let pieces = MessageReader.read(
                 bytes, direction, limits: limits, cuts: cuts, discards: seed.isMultiple(of: 2))
             #expect(pieces == whole, "seed \(seed), cut at \(cuts)")

@@ -27,7 +27,7 @@ struct MutationTests {
             var generator = SeededGenerator(seed: seed)
             let bytes = Self.mutated(corpus, using: &generator)
             let whole = MessageReader.read(bytes, direction, limits: limits)
-            let cuts = Cuts.random(in: bytes.count, using: &generator)
+            let cuts = ChunkBoundaries.random(in: bytes.count, using: &generator)
             let pieces = MessageReader.read(bytes, direction, limits: limits, cuts: cuts)
             guard pieces == whole else {
                 #expect(pieces == whole, "seed \(seed): \(String(decoding: bytes, as: UTF8.self).debugDescription)")

@@ -74,7 +74,7 @@ struct MessageReader {
         case .end:
             finish()
             return true
-        case .needsMore:
+        case .needMoreData:
             return false
         case nil: break
         }
@@ -128,7 +128,7 @@ struct MessageReader {
         body.isEmpty ? "" : " " + String(decoding: body, as: UTF8.self)
     }
 
-    private static func text(_ fields: [FieldIndex], _ bytes: ByteBuffer) -> String {
+    private static func text(_ fields: [FieldSlice], _ bytes: ByteBuffer) -> String {
         let lines = fields.map { "\(text($0.nameRange, bytes))=\(text($0.valueRange, bytes))" }
         return " {" + lines.joined(separator: ", ") + "}"
     }

@@ -16,8 +16,8 @@ struct FuzzTests {
     }
 
     @Test("Every folder of the corpus belongs to a target")
-    func folders() throws {
-        #expect(try Corpus.folders() == FuzzTarget.all.map(\.name).sorted())
+    func directories() throws {
+        #expect(try Corpus.directories() == FuzzTarget.all.map(\.name).sorted())
     }
 
     @Test("Inputs made from the corpus hold it too, for a while", arguments: FuzzTarget.all)

@@ -13,13 +13,13 @@ extension FuzzTarget {
         ]
     ) { bytes throws(Violation) in
         let whole = ChunkedReading(bytes, pieces: [bytes.count])
-        for pieces in [Pieces.single(in: bytes), Pieces.random(in: bytes), Pieces.random(in: bytes, turn: 1)] {
+        for pieces in [Segments.single(in: bytes), Segments.random(in: bytes), Segments.random(in: bytes, turn: 1)] {
             try require(
                 ChunkedReading(bytes, pieces: pieces) == whole, "read differently when cut at \(pieces.prefix(16))")
         }
         let plain = PlainChunks(bytes)
         switch plain.end {
-        case .refused: try require(whole.error != nil, "should have been refused")
+        case .rejected: try require(whole.error != nil, "should have been refused")
         case .incomplete: try require(whole.error == nil && !whole.isComplete, "is not complete")
         case .complete(let count):
             try require(
@@ -63,7 +63,7 @@ private struct ChunkedReading: Equatable {
     private mutating func step(_ decoder: inout BodyDecoder, _ buffer: inout ByteBuffer) throws(WireError) -> Bool {
         switch try decoder.next(&buffer) {
         case .data(let piece): body += piece.readableBytesView
-        case .needsMore: return false
+        case .needMoreData: return false
         case .end:
             isComplete = true
             trailers = decoder.takeTrailers()
@@ -77,7 +77,7 @@ private struct PlainChunks {
     enum End {
         case complete(Int)
         case incomplete
-        case refused
+        case rejected
     }
 
     private(set) var body: [UInt8] = []
@@ -96,13 +96,13 @@ private struct PlainChunks {
     private mutating func readChunk() -> Bool {
         extensionCount += bytes[index...].prefix { $0 != 0x0d && $0 != 0x0a }.drop { $0 != UInt8(ascii: ";") }.count
         guard extensionCount <= 4_096 else {
-            end = .refused
+            end = .rejected
             return false
         }
-        guard let line = line(isFit: Self.isBeginOfSizeLine) else { return false }
+        guard let line = line(isAcceptable: Self.isBeginOfSizeLine) else { return false }
         let digits = line.prefix { $0 != UInt8(ascii: ";") }
         guard let size = Int(String(decoding: digits, as: UTF8.self), radix: 16) else {
-            end = .refused
+            end = .rejected
             return false
         }
         if size == 0 {
@@ -117,7 +117,7 @@ private struct PlainChunks {
         body += bytes[index..<(index + size)]
         index += size
         let behind = Array(bytes[index...].prefix(2))
-        if behind != Array([0x0d, 0x0a].prefix(behind.count)) { end = .refused }
+        if behind != Array([0x0d, 0x0a].prefix(behind.count)) { end = .rejected }
         guard behind == [0x0d, 0x0a] else { return false }
         index += 2
         return true
@@ -126,26 +126,26 @@ private struct PlainChunks {
     private mutating func readTrailers() {
         let start = index
         var count = 0
-        while let line = line(isFit: Self.isBeginOfTrailer), count <= 100 {
+        while let line = line(isAcceptable: Self.isBeginOfTrailer), count <= 100 {
             if line.isEmpty {
                 trailers = Array(bytes[start..<(index - 2)])
-                end = index - start > 8_192 ? .refused : .complete(index)
+                end = index - start > 8_192 ? .rejected : .complete(index)
                 return
             }
             count += 1
         }
-        if count > 100 || bytes.count - start >= 8_192 { end = .refused }
+        if count > 100 || bytes.count - start >= 8_192 { end = .rejected }
     }
 
     /// Takes a line and its end; without one it decides whether one could still become fit.
-    private mutating func line(isFit: (ArraySlice<UInt8>, Bool) -> Bool) -> ArraySlice<UInt8>? {
+    private mutating func line(isAcceptable: (ArraySlice<UInt8>, Bool) -> Bool) -> ArraySlice<UInt8>? {
         let rest = bytes[index...]
         let line = rest.prefix { $0 != 0x0d && $0 != 0x0a }
         let lineEnd = rest.dropFirst(line.count).prefix(2)
         let isWhole = !lineEnd.isEmpty
         let isEnded = lineEnd.elementsEqual([0x0d, 0x0a])
-        guard isFit(line, isWhole), isEnded || lineEnd.isEmpty || lineEnd.elementsEqual([0x0d]) else {
-            end = .refused
+        guard isAcceptable(line, isWhole), isEnded || lineEnd.isEmpty || lineEnd.elementsEqual([0x0d]) else {
+            end = .rejected
             return nil
         }
         guard isEnded else { return nil }

@@ -21,12 +21,12 @@ extension FuzzTarget {
                 .repeated("bytes of no ASCII", "é"),
             ]) { bytes in
                 guard let head = FieldLines.head("X-Forwarded-For", bytes) else { return }
-                _ = ClientAddress.find(head, peer: "10.0.0.9", trusted: FieldLines.trusted)
+                _ = ClientAddress.resolve(head, peer: "10.0.0.9", trusted: FieldLines.trusted)
             }
         ]
     ) { bytes throws(Violation) in
         guard let head = FieldLines.head("X-Forwarded-For", bytes) else { return }
-        let found = ClientAddress.find(head, peer: "10.0.0.9", trusted: FieldLines.trusted)
+        let found = ClientAddress.resolve(head, peer: "10.0.0.9", trusted: FieldLines.trusted)
         try require(IPAddress.bytes(of: found) != nil, "\(found) is no address")
         let members = bytes.split { $0 == UInt8(ascii: ",") || $0 == 0x0a }.map { PlainHead.trimmed($0) }
             .filter { !$0.isEmpty }.map { String(decoding: $0, as: UTF8.self) }
@@ -38,7 +38,7 @@ extension FuzzTarget {
         guard let longer = FieldLines.head("X-Forwarded-For", Array("198.51.100.1\n".utf8) + bytes) else { return }
         let isTrusted = FieldLines.trusted.contains { $0.contains(found) }
         try require(
-            isTrusted || ClientAddress.find(longer, peer: "10.0.0.9", trusted: FieldLines.trusted) == found,
+            isTrusted || ClientAddress.resolve(longer, peer: "10.0.0.9", trusted: FieldLines.trusted) == found,
             "a stranger's word counts")
     }
 
@@ -59,7 +59,7 @@ extension FuzzTarget {
                 _ = TraceContext(traceparent: bytes.span)
                 guard let head = FieldLines.head("tracestate", bytes, also: FieldLines.parent) else { return }
                 var buffer = ByteBuffer()
-                TraceFields.read(head).writeState(of: head, into: &buffer)
+                TraceContextFields.read(head).writeTracestate(of: head, into: &buffer)
             }
         ]
     ) { bytes throws(Violation) in
@@ -73,7 +73,7 @@ extension FuzzTarget {
         }
         guard let head = FieldLines.head("tracestate", bytes, also: FieldLines.parent) else { return }
         var buffer = ByteBuffer()
-        TraceFields.read(head).writeState(of: head, into: &buffer)
+        TraceContextFields.read(head).writeTracestate(of: head, into: &buffer)
         let lines = FieldLines.lines(bytes).map { PlainHead.trimmed($0) }.filter { !$0.isEmpty }
         let expected =
             lines.isEmpty ? [] : Array("tracestate: ".utf8) + Array(lines.joined(separator: [0x2c])) + [0x0d, 0x0a]
@@ -111,7 +111,7 @@ extension FuzzTarget {
 
 /// Field lines made of an input.
 private enum FieldLines {
-    static let trusted = ["10.0.0.0/8", "fd00::/8"].compactMap(AddressRange.init)
+    static let trusted = ["10.0.0.0/8", "fd00::/8"].compactMap(CIDRBlock.init)
     static let parent = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
 
     static func lines(_ bytes: [UInt8]) -> [ArraySlice<UInt8>] {

@@ -3,7 +3,7 @@ import CloakroomTelemetry
 
 extension FuzzTarget {
     /// A collector's answer to a batch of spans (`ExportTraceServiceResponse`, in protobuf).
-    static let collectorAnswers = FuzzTarget(
+    static let collectorResponses = FuzzTarget(
         "collector-answers",
         words: ["\u{a}\u{2}\u{8}\u{5}", "\u{a}", "\u{8}", "\u{12}\u{3}bad", "\u{9}", "\u{d}", "\u{b}", "\u{7f}"],
         usualSeconds: 0.5,

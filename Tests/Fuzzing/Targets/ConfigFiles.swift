@@ -57,8 +57,8 @@ private struct ConfigFile: ~Copyable {
         try? FileManager.default.removeItem(atPath: path)
     }
 
-    func load() -> (problems: [ConfigProblem], values: [EffectiveValue]) {
-        do throws(ConfigProblems) {
+    func load() -> (problems: [ConfigDiagnostic], values: [EffectiveValue]) {
+        do throws(ConfigDiagnostics) {
             return ([], try loadConfig(ConfigSources(file: path)).values)
         } catch {
             return (error.problems, [])

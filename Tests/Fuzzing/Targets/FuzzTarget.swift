@@ -33,7 +33,7 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
     /// Every target.
     public static let all: [FuzzTarget] = [
         .requests, .responses, .chunks, .cookies, .requestTargets, .proxyHeaders, .builtHeads, .webSockets, .config,
-        .serverReplies, .json, .signIns, .tokenAnswers, .userDocuments, .collectorAnswers, .retryAfter, .accept,
+        .serverReplies, .json, .signIns, .tokenResponses, .userDocuments, .collectorResponses, .retryAfter, .accept,
         .revocations, .forwardedFor, .traceContexts, .origins,
     ]
 

@@ -18,7 +18,7 @@ extension FuzzTarget {
         let foundation = try? JSONSerialization.jsonObject(with: Data(bytes), options: .fragmentsAllowed)
         guard let value else {
             try require(
-                foundation == nil || JSONTexts.mayBeRefused(bytes, foundation),
+                foundation == nil || JSONTexts.mayBeRejected(bytes, foundation),
                 "refused, and there is nothing wrong with it")
             return
         }
@@ -77,7 +77,7 @@ enum JSONTexts {
     /// Whether a document that Foundation takes has something in it that others need not take: another encoding, a byte
     /// order mark, zeros, lists 32 deep, a comma with nothing behind it, a name that is there twice, a number beyond what
     /// a floating-point number holds, half of a pair of surrogates.
-    static func mayBeRefused(_ bytes: [UInt8], _ value: Any?) -> Bool {
+    static func mayBeRejected(_ bytes: [UInt8], _ value: Any?) -> Bool {
         if bytes.contains(0) || bytes.contains(0xef) || bytes.first ?? 0 >= 0xfe { return true }
         guard let value else { return true }
         let outside = outsideStrings(bytes)

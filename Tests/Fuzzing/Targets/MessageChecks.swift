@@ -10,7 +10,7 @@ enum MessageChecks {
         _ bytes: [UInt8], limits: HeadLimits = HeadLimits(), isToHead: Bool = false, as: Head.Type
     ) throws(Violation) -> MessageStream<Head> {
         let whole = MessageStream<Head>(bytes, limits: limits, isToHead: isToHead, pieces: [bytes.count])
-        for pieces in [Pieces.single(in: bytes), Pieces.random(in: bytes), Pieces.random(in: bytes, turn: 1)] {
+        for pieces in [Segments.single(in: bytes), Segments.random(in: bytes), Segments.random(in: bytes, turn: 1)] {
             let other = MessageStream<Head>(bytes, limits: limits, isToHead: isToHead, pieces: pieces)
             try require(other.matches(whole), "read differently when cut at \(pieces.prefix(16))")
         }
@@ -47,7 +47,7 @@ enum MessageChecks {
     /// The lines of a head that policy left.
     static func keptLines(_ head: some WireHead) -> [UInt8] {
         var lines: [UInt8] = []
-        for index in head.fields.indices where !head.fields[index].isDropped {
+        for index in head.fields.indices where !head.fields[index].isStripped {
             let start = Int(head.fields[index].nameStart)
             let isLast = index + 1 == head.fields.count
             let end = isLast ? head.bytes.readableBytes - 2 : Int(head.fields[index + 1].nameStart)
@@ -71,7 +71,7 @@ enum MessageChecks {
             buffer.writeBytes(piece)
             ChunkEncoder.writeChunkEnd(into: &buffer)
         }
-        ChunkEncoder.writeLastChunk(trailers: message.trailers.map { policy.kept($0) }, into: &buffer)
+        ChunkEncoder.writeLastChunk(trailers: message.trailers.map { policy.filter($0) }, into: &buffer)
         return ("Transfer-Encoding: chunked\r\n", Array(buffer.readableBytesView))
     }
 
@@ -79,7 +79,7 @@ enum MessageChecks {
     static func checkTrailers(_ section: TrailerSection, policy: TrailerPolicy) throws(Violation) {
         let plain = try PlainHead.fields(ofTrailers: section.bytes)
         try PlainHead.check(section.fields, in: section.bytes, are: plain)
-        let kept = policy.kept(section)
+        let kept = policy.filter(section)
         guard kept.readableBytes > 0 else { return }
         let again: TrailerSection
         do throws(WireError) {
@@ -87,7 +87,7 @@ enum MessageChecks {
         } catch {
             throw Violation("the trailers that were kept are refused: \(error)")
         }
-        try require(policy.kept(again) == kept, "the trailers that were kept are not kept again")
+        try require(policy.filter(again) == kept, "the trailers that were kept are not kept again")
         for field in try PlainHead.fields(ofTrailers: kept) {
             try require(!Forbidden.inTrailers(field.name), "the trailer \(field.name) was kept")
         }

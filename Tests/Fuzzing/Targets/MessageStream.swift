@@ -4,7 +4,7 @@ import NIOCore
 /// A head of either direction, as far as the checks have to do with it.
 protocol WireHead {
     var bytes: ByteBuffer { get }
-    var fields: [FieldIndex] { get set }
+    var fields: [FieldSlice] { get set }
     var minorVersion: UInt8 { get }
     init()
     static func parse(
@@ -82,7 +82,7 @@ struct MessageStream<Head: WireHead> {
         case .end:
             finish()
             return true
-        case .needsMore:
+        case .needMoreData:
             return false
         case nil: break
         }

@@ -1,7 +1,7 @@
 import TestSupport
 
 /// Ways to cut an input, the same ones each time it comes: an input that finds something finds it again.
-enum Pieces {
+enum Segments {
     /// The offsets where pieces end, in ascending order; the last is that of the end.
     static func random(in bytes: [UInt8], turn: UInt64 = 0) -> [Int] {
         guard bytes.count > 1 else { return [bytes.count] }

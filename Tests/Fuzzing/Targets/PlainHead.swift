@@ -76,12 +76,12 @@ struct PlainHead {
     }
 
     /// Whether an index says the same of the head.
-    func check(_ index: [FieldIndex], in head: ByteBuffer) throws(Violation) {
+    func check(_ index: [FieldSlice], in head: ByteBuffer) throws(Violation) {
         try Self.check(index, in: head, are: fields)
     }
 
     static func check(
-        _ index: [FieldIndex], in bytes: ByteBuffer, are fields: [(name: String, value: [UInt8])]
+        _ index: [FieldSlice], in bytes: ByteBuffer, are fields: [(name: String, value: [UInt8])]
     ) throws(Violation) {
         try require(index.count == fields.count, "\(index.count) fields were read where \(fields.count) stand")
         for (entry, field) in zip(index, fields) {

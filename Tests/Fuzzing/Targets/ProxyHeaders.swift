@@ -29,7 +29,7 @@ extension FuzzTarget {
         ]
     ) { bytes throws(Violation) in
         let whole = ProxyReading(bytes, pieces: [bytes.count])
-        for pieces in [Pieces.single(in: bytes), Pieces.random(in: bytes)] {
+        for pieces in [Segments.single(in: bytes), Segments.random(in: bytes)] {
             try require(
                 ProxyReading(bytes, pieces: pieces) == whole, "read differently when cut at \(pieces.prefix(16))")
         }

@@ -6,7 +6,7 @@ extension FuzzTarget {
     /// A client's connection: requests one after the other, and what the upstream would be sent of them.
     static let requests = FuzzTarget(
         "requests",
-        words: WireWords.all + [
+        words: FuzzDictionary.all + [
             "GET / HTTP/1.1\r\n", "POST ", "OPTIONS * ", "Host: a\r\n", "Cookie: __Host-cloakroom=",
         ]
     ) { bytes throws(Violation) in
@@ -27,7 +27,7 @@ extension FuzzTarget {
 
 private enum RequestChecks {
     static let policy = RequestHeaderPolicy(
-        injectable: Forbidden.injectable, cookie: SessionCookie(CookiePlan()))
+        injectable: Forbidden.injectable, cookie: SessionCookie(CookieConfiguration()))
     static let trailers = TrailerPolicy(injectable: Forbidden.injectable)
 
     static func checkStartLine(_ head: RequestHead, _ plain: PlainHead) throws(Violation) {
@@ -48,7 +48,7 @@ private enum RequestChecks {
         _ message: MessageStream<RequestHead>.Message, _ plain: PlainHead, isTrusted: Bool
     ) throws(Violation) {
         var marked = message.head
-        _ = policy.mark(&marked, isTrusted: isTrusted)
+        _ = policy.apply(&marked, isTrusted: isTrusted)
         let body = MessageChecks.body(message, policy: trailers)
         let kept = MessageChecks.keptLines(marked)
         let head = Array(plain.startLine.dropLast(8)) + Array("HTTP/1.1\r\n".utf8) + kept
@@ -61,7 +61,7 @@ private enum RequestChecks {
         }
         try require(again.isComplete && again.body == message.body, "the body is not the same behind us")
         var second = again.head
-        _ = policy.mark(&second, isTrusted: isTrusted)
+        _ = policy.apply(&second, isTrusted: isTrusted)
         try require(MessageChecks.keptLines(second) == kept, "what went on would not go on again")
         for field in try PlainHead(again.head.bytes).fields where !isTrusted && field.name != "transfer-encoding" {
             try require(!Forbidden.inRequests(field.name), "the field \(field.name) goes on")

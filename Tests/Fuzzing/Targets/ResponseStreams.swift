@@ -6,7 +6,7 @@ extension FuzzTarget {
     /// An upstream's connection: answers one after the other, and what the client would be sent of them.
     static let responses = FuzzTarget(
         "responses",
-        words: WireWords.all + [
+        words: FuzzDictionary.all + [
             "HTTP/1.1 200 OK\r\n", "HTTP/1.1 100 \r\n\r\n", "HTTP/1.1 204 \r\n", "HTTP/1.0 304\r\n", "Set-Cookie: ",
             "Content-Type: text/event-stream",
         ]
@@ -28,7 +28,7 @@ extension FuzzTarget {
 }
 
 private enum ResponseChecks {
-    static let policy = ResponseHeaderPolicy(cookie: SessionCookie(CookiePlan()))
+    static let policy = ResponseHeaderPolicy(cookie: SessionCookie(CookieConfiguration()))
     static let trailers = TrailerPolicy(injectable: Forbidden.injectable)
 
     static func checkStartLine(_ head: ResponseHead, _ plain: PlainHead) throws(Violation) {
@@ -50,7 +50,7 @@ private enum ResponseChecks {
         _ message: MessageStream<ResponseHead>.Message, _ plain: PlainHead, isToHead: Bool
     ) throws(Violation) {
         var marked = message.head
-        _ = policy.mark(&marked)
+        _ = policy.apply(&marked)
         let body = MessageChecks.body(message, policy: trailers)
         let kept = MessageChecks.keptLines(marked)
         let head = Array("HTTP/1.1".utf8) + Array(plain.startLine.dropFirst(8)) + [0x0d, 0x0a] + kept
@@ -63,7 +63,7 @@ private enum ResponseChecks {
         }
         try require(again.isComplete && again.body == message.body, "the body is not the same behind us")
         var second = again.head
-        _ = policy.mark(&second)
+        _ = policy.apply(&second)
         try require(MessageChecks.keptLines(second) == kept, "what went back would not go back again")
         for field in try PlainHead(again.head.bytes).fields where field.name == "set-cookie" {
             let name = String(decoding: field.value, as: UTF8.self).drop { $0 == "=" || $0 == " " || $0 == "\t" }

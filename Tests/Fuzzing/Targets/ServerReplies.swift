@@ -27,19 +27,19 @@ extension FuzzTarget {
                     .repeated("promises", "*1000000\r\n"),
                 ], shortest: 1_024, nanosecondsPerByte: 50_000
             ) { bytes in
-                _ = ValkeyWire.read([bytes])
-                _ = ValkeyWire.read(bytes.lazy.map { [$0] })
+                _ = RESPFuzzing.read([bytes])
+                _ = RESPFuzzing.read(bytes.lazy.map { [$0] })
             }
         ]
     ) { bytes throws(Violation) in
-        let whole = ValkeyWire.read([bytes])
-        for cuts in [Pieces.single(in: bytes), Pieces.random(in: bytes)] {
+        let whole = RESPFuzzing.read([bytes])
+        for cuts in [Segments.single(in: bytes), Segments.random(in: bytes)] {
             var start = 0
             let pieces = cuts.map { end in
                 defer { start = end }
                 return Array(bytes[start..<end])
             }
-            try require(ValkeyWire.read(pieces) == whole, "read differently when cut at \(cuts.prefix(16))")
+            try require(RESPFuzzing.read(pieces) == whole, "read differently when cut at \(cuts.prefix(16))")
         }
         guard let whole else { return }
         try require(whole <= bytes.count, "more values than bytes")

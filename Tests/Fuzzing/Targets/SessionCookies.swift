@@ -14,25 +14,25 @@ extension FuzzTarget {
             LinearTime(CookieChecks.families) { bytes in
                 let values = bytes.split(separator: 0x0a, omittingEmptySubsequences: false).map(Array.init)
                 guard let head = CookieChecks.head(values) else { return }
-                let cookie = SessionCookie(CookiePlan())
+                let cookie = SessionCookie(CookieConfiguration())
                 _ = cookie.read(head)
                 var buffer = ByteBuffer()
                 var hasWritten = false
                 for field in head.fields {
-                    hasWritten = cookie.writeOthers(
+                    hasWritten = cookie.writeOtherCookies(
                         of: field, from: head.bytes.readableBytesUInt8Span, into: &buffer, hasWritten: hasWritten)
                 }
-                _ = cookie.isSet(by: bytes.span)
+                _ = cookie.setsSessionCookie(by: bytes.span)
             }
         ]
     ) { bytes throws(Violation) in
         let values = bytes.split(separator: 0x0a, omittingEmptySubsequences: false).prefix(50).map(Array.init)
         guard let head = CookieChecks.head(values) else { return }
-        let cookie = SessionCookie(CookiePlan())
+        let cookie = SessionCookie(CookieConfiguration())
         let ours = values.flatMap(CookieChecks.pairs).filter { $0.name == CookieChecks.name }.map(\.value)
         switch cookie.read(head) {
         case .absent: try require(ours.isEmpty, "our cookie is there, and was not seen")
-        case .unusable:
+        case .invalid:
             try require(!ours.isEmpty, "there is nothing of our cookie's name")
             let distinct = Set(ours)
             try require(
@@ -41,11 +41,12 @@ extension FuzzTarget {
         case .ticket(let ticket):
             try require(Set(ours) == [Array(ticket.cookieValue.utf8)], "another ticket was read than stands there")
             try require(
-                cookie.isSet(by: Array(cookie.setting(ticket).utf8).span), "what sets our cookie is not known to do so")
+                cookie.setsSessionCookie(by: Array(cookie.setCookieValue(ticket).utf8).span),
+                "what sets our cookie is not known to do so")
         }
         try CookieChecks.checkOthers(head, values, cookie)
         for value in values where String(decoding: value, as: UTF8.self).hasPrefix("__Host-cloakroom=") {
-            try require(cookie.isSet(by: value.span), "what sets our cookie is not seen")
+            try require(cookie.setsSessionCookie(by: value.span), "what sets our cookie is not seen")
         }
     }
 }
@@ -98,7 +99,7 @@ private enum CookieChecks {
         var buffer = ByteBuffer()
         var hasWritten = false
         for field in head.fields {
-            hasWritten = cookie.writeOthers(
+            hasWritten = cookie.writeOtherCookies(
                 of: field, from: head.bytes.readableBytesUInt8Span, into: &buffer, hasWritten: hasWritten)
         }
         try require(hasWritten == (buffer.readableBytes > 0), "writing is not told")

@@ -3,7 +3,7 @@ import CloakroomIdentity
 
 extension FuzzTarget {
     /// An upstream's answer to a sign-in or a renewal: whatever it is, tokens that come out of it are fit for a header.
-    static let tokenAnswers = FuzzTarget(
+    static let tokenResponses = FuzzTarget(
         "token-answers",
         words: [
             "{\"accessToken\":\"", "\"refreshToken\":", "\"expires_in\":", "null", "\"\"", "3600", "\"3600\"", "-1",
@@ -18,11 +18,13 @@ extension FuzzTarget {
                     .repeated("a token of dots", ".", prefix: #"{"accessToken":""#, suffix: #""}"#),
                     .repeated("a long payload", "AAAA", prefix: #"{"accessToken":"a."#, suffix: #".c"}"#),
                 ]
-            ) { _ = IdentityWire.tokens($0, plan: Tokens.plans[0], now: Tokens.now) }
+            ) { _ = IdentityWire.tokens($0, configuration: Tokens.configurations[0], now: Tokens.now) }
         ]
     ) { bytes throws(Violation) in
-        for plan in Tokens.plans {
-            guard let tokens = IdentityWire.tokens(bytes, plan: plan, now: Tokens.now) else { continue }
+        for configuration in Tokens.configurations {
+            guard let tokens = IdentityWire.tokens(bytes, configuration: configuration, now: Tokens.now) else {
+                continue
+            }
             try require(
                 tokens.authorization.bytes.starts(with: "Bearer ".utf8), "a value that does not begin with its scheme")
             for token in [Array(tokens.authorization.bytes.dropFirst(7)), tokens.refreshToken?.bytes].compactMap(\.self)
@@ -32,8 +34,8 @@ extension FuzzTarget {
                     "a token that does not fit into a header field")
             }
             try require(
-                tokens.accessExpiresAt.map { $0 >= Tokens.now } ?? true, "a token that ended before it was given")
-            try require(tokens.obtainedAt == Tokens.now, "another time")
+                tokens.accessTokenExpiresAt.map { $0 >= Tokens.now } ?? true, "a token that ended before it was given")
+            try require(tokens.issuedAt == Tokens.now, "another time")
         }
     }
 
@@ -58,7 +60,7 @@ extension FuzzTarget {
                 let token = Array(repeating: UInt8(ascii: "a"), count: bytes.count / 2) + [UInt8(ascii: "b")]
                 _ = IdentityWire.user(
                     bytes,
-                    tokens: SessionTokens(
+                    tokens: TokenSet(
                         authorization: Secret(bytes: Array("Bearer ".utf8) + token), obtainedAt: Tokens.now))
             }
         ]
@@ -80,12 +82,12 @@ extension FuzzTarget {
 
 private enum Tokens {
     static let now = Timestamp(seconds: 1_700_000_000)
-    static let plans = [
-        TokenCallPlan(path: "/"),
-        TokenCallPlan(
+    static let configurations = [
+        IdentityEndpointConfiguration(path: "/"),
+        IdentityEndpointConfiguration(
             path: "/", accessToken: "data.access_token", refreshToken: "data.refresh_token", expiresIn: "expires_in"),
     ]
-    static let tokens = SessionTokens(
+    static let tokens = TokenSet(
         authorization: Secret("Bearer access/token/0123456789"), refreshToken: Secret("refresh.0123456789"),
         obtainedAt: now)
 

@@ -8,19 +8,19 @@ extension FuzzTarget {
         words: ["\u{1}\u{5}hello", "\u{8}\u{0}", "\u{1}\u{7e}\u{0}\u{2}hi", "\u{2}\u{7f}", "\u{0}\u{0}\u{0}\u{0}"]
     ) { bytes throws(Violation) in
         let ends = WebSocketFrames.ends(bytes)
-        var single = WebSocketFrameScan()
+        var single = WebSocketFrameTracker()
         for index in bytes.indices {
-            try require(single.isAtBoundary == ends.contains(index), "a frame ends at \(index), or is said to")
+            try require(single.isAtFrameBoundary == ends.contains(index), "a frame ends at \(index), or is said to")
             single.advance(over: ByteBuffer(bytes: bytes[index...index]))
         }
-        try require(single.isAtBoundary == ends.contains(bytes.count), "the last frame")
+        try require(single.isAtFrameBoundary == ends.contains(bytes.count), "the last frame")
         for turn in UInt64(0)..<3 {
-            var scan = WebSocketFrameScan()
+            var scan = WebSocketFrameTracker()
             var start = 0
-            for end in Pieces.random(in: bytes, turn: turn) {
+            for end in Segments.random(in: bytes, turn: turn) {
                 scan.advance(over: ByteBuffer(bytes: bytes[start..<end]))
                 start = end
-                try require(scan.isAtBoundary == ends.contains(end), "the cut at \(end) makes a difference")
+                try require(scan.isAtFrameBoundary == ends.contains(end), "the cut at \(end) makes a difference")
             }
             try require(scan == single, "the cuts make a difference")
         }

@@ -1,5 +1,5 @@
 /// Words that mean something in HTTP/1.1 messages.
-enum WireWords {
+enum FuzzDictionary {
     static let all = [
         "\r\n", "\r", "\n", "\r\n\r\n", ":", " ", "\t", ",", ";", "=", "\"", "\u{0}", "\u{7f}", "HTTP/1.1", "HTTP/1.0",
         "Content-Length: ", "Transfer-Encoding: chunked\r\n", "chunked", "identity", "gzip, ", "Connection: ", "close",

@@ -7,15 +7,15 @@ import Testing
 /// Clients of HTTP that are not ours, each in its own best protocol.
 @Suite("curl, nghttp and h2load", .serialized, .timeLimit(.minutes(3)))
 struct HTTPClientTests {
-    private func serving(_ body: (ServedGateway, RunningMockAPI) async throws -> Void) async throws {
+    private func serving(_ body: (GatewayProcess, RunningMockAPI) async throws -> Void) async throws {
         let certificate = try DemoCertificate()
         defer { certificate.remove() }
         let settings = MockAPISettings.withTwoUsers
         try await MockAPI.withServer(settings) { mock in
-            var file = GatewayFile(upstream: mock.baseURL, apiToken: settings.apiToken)
+            var file = GatewayYAML(upstream: mock.baseURL, apiToken: settings.apiToken)
             file.certificate = (certificate.certificateFile, certificate.keyFile)
             file.hasClearHTTP2 = true
-            try await ServedGateway.running(file) { gateway in try await body(gateway, mock) }
+            try await GatewayProcess.running(file) { gateway in try await body(gateway, mock) }
         }
     }
 
@@ -68,7 +68,7 @@ struct HTTPClientTests {
                 let cookie = "Cookie: \(WebClient.cookieName)=\(ticket)"
                 #expect(try await curl(version, "-H", cookie, "\(address)/videos/1").status == 200)
                 let body = String(repeating: "0123456789", count: 10_000)
-                try curl.folder.write(body, to: "body")
+                try curl.directory.write(body, to: "body")
                 for coding in ["X-Nothing: 1", "Transfer-Encoding: chunked"] {
                     let echoed = try await curl(
                         version, "-H", cookie, "-H", coding, "--data-binary", "@body", "\(address)/__mock/echo")

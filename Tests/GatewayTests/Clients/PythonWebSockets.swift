@@ -3,18 +3,18 @@ import Foundation
 /// Python's `websockets`, which is not ours, as a server and as a client.
 struct PythonWebSockets {
     private let interpreter: URL
-    private let folder: TemporaryFolder
+    private let directory: TemporaryDirectory
 
     init() async throws {
-        folder = try TemporaryFolder()
-        try folder.write(Self.server, to: "server.py")
-        try folder.write(Self.client, to: "client.py")
+        directory = try TemporaryDirectory()
+        try directory.write(Self.server, to: "server.py")
+        try directory.write(Self.client, to: "client.py")
         interpreter = try await Executables.python(with: "websockets")
     }
 
     /// Serves an echo for as long as `body` takes, and passes everything but handshakes on to an API.
     func serving<R>(before api: String, _ body: (_ address: String) async throws -> R) async throws -> R {
-        try await ChildProgram.running(interpreter, [folder.path(of: "server.py"), "\(api.port)"]) { program in
+        try await ChildProgram.running(interpreter, [directory.path(of: "server.py"), "\(api.port)"]) { program in
             let port = try await program.waits(for: "the server's port") { $0.lines.first.flatMap { Int($0) } }
             return try await body("http://127.0.0.1:\(port)")
         }
@@ -36,7 +36,7 @@ struct PythonWebSockets {
     ) async throws -> R {
         let url = address.replacingOccurrences(of: "http", with: "ws", range: address.range(of: "http"))
         let cookies = cookie.map { ["\(WebClient.cookieName)=\($0)"] } ?? []
-        let arguments = [folder.path(of: "client.py"), url, task.rawValue] + cookies
+        let arguments = [directory.path(of: "client.py"), url, task.rawValue] + cookies
         return try await ChildProgram.running(interpreter, arguments, body: body)
     }
 

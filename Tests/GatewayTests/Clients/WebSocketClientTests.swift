@@ -9,7 +9,7 @@ import Testing
 struct WebSocketClientTests {
     private func serving(
         set: [String] = [], hasTLS: Bool = false,
-        _ body: (ServedGateway, PythonWebSockets) async throws -> Void
+        _ body: (GatewayProcess, PythonWebSockets) async throws -> Void
     ) async throws {
         let python = try await PythonWebSockets()
         let certificate = try DemoCertificate()
@@ -17,10 +17,10 @@ struct WebSocketClientTests {
         let settings = MockAPISettings.withTwoUsers
         try await MockAPI.withServer(settings) { mock in
             try await python.serving(before: mock.baseURL) { address in
-                var file = GatewayFile(upstream: address, apiToken: settings.apiToken)
+                var file = GatewayYAML(upstream: address, apiToken: settings.apiToken)
                 file.hasChat = true
                 if hasTLS { file.certificate = (certificate.certificateFile, certificate.keyFile) }
-                try await ServedGateway.running(file, set: set) { gateway in try await body(gateway, python) }
+                try await GatewayProcess.running(file, set: set) { gateway in try await body(gateway, python) }
             }
         }
     }
@@ -77,8 +77,8 @@ struct WebSocketClientTests {
     @Test("Rule 28: signing out closes it with 1008, busy or not", arguments: ["listen", "chatter"])
     func signOut(task: String) async throws {
         try await ends(try #require(PythonWebSockets.Task(rawValue: task))) { browser in
-            let answer = try await browser.send("DELETE", "/auth")
-            #expect(answer.status == 204)
+            let response = try await browser.send("DELETE", "/auth")
+            #expect(response.status == 204)
         }
     }
 

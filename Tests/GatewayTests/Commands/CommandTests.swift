@@ -35,10 +35,10 @@ struct CommandTests {
     }
 
     @Test("check-config tells five mistakes in five lines and ends with 1, and serve refuses with the same lines")
-    func fiveMistakes() async throws {
-        let folder = try TemporaryFolder()
-        try folder.write(Self.mistaken, to: "five.yaml")
-        let file = folder.path(of: "five.yaml")
+    func fiveValueErrors() async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write(Self.mistaken, to: "five.yaml")
+        let file = directory.path(of: "five.yaml")
         let check = try await cloakroom("check-config", "--config", file)
         #expect(check.ending == ChildProgram.Ending(status: 1))
         let lines = check.output.split(separator: "\n")
@@ -56,16 +56,16 @@ struct CommandTests {
     @Test("The configuration that comes with the project is good")
     func referenceConfiguration() async throws {
         let check = try await cloakroom(
-            "check-config", "--config", "config/cloakroom.yaml", directory: Executables.packageFolder)
+            "check-config", "--config", "config/cloakroom.yaml", directory: Executables.packageDirectory)
         #expect(check.ending == ChildProgram.Ending(status: 0), "\(check.output)")
         #expect(check.output.hasPrefix("config/cloakroom.yaml: ok"))
     }
 
     @Test("A file that is not there is said to be so")
     func missingFile() async throws {
-        let folder = try TemporaryFolder()
+        let directory = try TemporaryDirectory()
         for command in ["check-config", "serve", "print-config"] {
-            let result = try await cloakroom(command, "--config", folder.path(of: "nothing.yaml"))
+            let result = try await cloakroom(command, "--config", directory.path(of: "nothing.yaml"))
             #expect(result.ending.status == 1)
             #expect((result.output + result.errors).contains("nothing.yaml"))
         }
@@ -73,13 +73,13 @@ struct CommandTests {
 
     @Test("print-config says what is in effect and why: flags before environment before secret files before the file")
     func printConfig() async throws {
-        let folder = try TemporaryFolder()
-        var configuration = GatewayFile(upstream: "http://127.0.0.1:9000")
+        let directory = try TemporaryDirectory()
+        var configuration = GatewayYAML(upstream: "http://127.0.0.1:9000")
         configuration.apiTokenFile = "token.txt"
-        try folder.write("canary-api-token\n", to: "token.txt")
-        try folder.write(configuration.yaml, to: "gateway.yaml")
+        try directory.write("canary-api-token\n", to: "token.txt")
+        try directory.write(configuration.yaml, to: "gateway.yaml")
         let result = try await cloakroom(
-            "print-config", "--config", folder.path(of: "gateway.yaml"), "--set", "session.idleTimeout=7m",
+            "print-config", "--config", directory.path(of: "gateway.yaml"), "--set", "session.idleTimeout=7m",
             environment: ["CLOAKROOM_SESSION_IDLE_TIMEOUT": "8m", "CLOAKROOM_SESSION_ABSOLUTE_TIMEOUT": "9h"])
         #expect(result.ending.status == 0)
         func line(_ key: String) -> String {
@@ -99,9 +99,9 @@ struct CommandTests {
 
     @Test("explain tells what would become of a request")
     func explain() async throws {
-        let folder = try TemporaryFolder()
-        try folder.write(GatewayFile(upstream: "http://127.0.0.1:9000").yaml, to: "gateway.yaml")
-        let file = folder.path(of: "gateway.yaml")
+        let directory = try TemporaryDirectory()
+        try directory.write(GatewayYAML(upstream: "http://127.0.0.1:9000").yaml, to: "gateway.yaml")
+        let file = directory.path(of: "gateway.yaml")
         let video = try await cloakroom("explain", "--config", file, "GET", "/videos/1?p=/episodes")
         #expect(video.ending.status == 0)
         for word in ["video", "X-API-TOKEN", "Authorization", "127.0.0.1:9000"] {
@@ -114,16 +114,16 @@ struct CommandTests {
 
     @Test("routes lists the table, and ends with 3 when something became public")
     func routes() async throws {
-        let folder = try TemporaryFolder()
-        let yaml = GatewayFile(upstream: "http://127.0.0.1:9000").yaml
-        try folder.write(yaml, to: "old.yaml")
+        let directory = try TemporaryDirectory()
+        let yaml = GatewayYAML(upstream: "http://127.0.0.1:9000").yaml
+        try directory.write(yaml, to: "old.yaml")
         // The last route but one loses its lock.
         let name = try #require(yaml.range(of: "name: user"))
         let lock = try #require(yaml.range(of: "requiresAuthorization: true", range: name.upperBound..<yaml.endIndex))
-        try folder.write(
+        try directory.write(
             yaml.replacingCharacters(in: lock, with: "requiresAuthorization: false")
                 .replacingOccurrences(of: "name: echo", with: "name: parrot"), to: "new.yaml")
-        let (old, new) = (folder.path(of: "old.yaml"), folder.path(of: "new.yaml"))
+        let (old, new) = (directory.path(of: "old.yaml"), directory.path(of: "new.yaml"))
         let list = try await cloakroom("routes", "--config", old)
         #expect(list.ending.status == 0)
         for path in ["/episodes", "/videos/{id}", "/user"] { #expect(list.output.contains(path)) }
@@ -152,8 +152,8 @@ struct CommandTests {
                 program.lines.first { $0.hasPrefix("mock API") }?.split(separator: " ").last.map(String.init)
             }
             let client = WebClient(address)
-            let refused = try await client.get("/episodes")
-            #expect(refused.status == 403)
+            let rejected = try await client.get("/episodes")
+            #expect(rejected.status == 403)
             let served = try await client.get("/episodes", [("X-API-TOKEN", "t0ken")])
             #expect(served.status == 200)
             // Nothing of what it has seen can be looked at unless that is asked for.

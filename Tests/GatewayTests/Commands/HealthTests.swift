@@ -21,14 +21,14 @@ struct HealthTests {
 
     @Test("A gateway that is ready is said to be so, and one that has gone is not")
     func readyAndGone() async throws {
-        let address = try await ServedGateway.running(GatewayFile(upstream: "http://127.0.0.1:9")) { gateway in
+        let address = try await GatewayProcess.running(GatewayYAML(upstream: "http://127.0.0.1:9")) { gateway in
             let address = String(gateway.admin.dropFirst("http://".count))
-            for answer in [
+            for response in [
                 try await health(["--address", address]),
                 try await health([], environment: ["CLOAKROOM_ADMIN_ADDRESS": address]),
             ] {
-                #expect(answer.ending == ChildProgram.Ending(status: 0), "\(answer.errors)")
-                #expect(answer.output.contains("\"ready\":true"), "\(answer.output)")
+                #expect(response.ending == ChildProgram.Ending(status: 0), "\(response.errors)")
+                #expect(response.output.contains("\"ready\":true"), "\(response.output)")
             }
             return address
         }
@@ -39,11 +39,11 @@ struct HealthTests {
 
     @Test("A port on which something else answers is no gateway")
     func somethingElse() async throws {
-        let answer = try await MockAPI.withServer(.withTwoUsers) { mock in
+        let response = try await MockAPI.withServer(.withTwoUsers) { mock in
             try await health(["--address", String(mock.baseURL.dropFirst("http://".count))])
         }
-        #expect(answer.ending == ChildProgram.Ending(status: 1))
-        #expect(answer.output.contains("is no admin listener"), "\(answer.output)")
+        #expect(response.ending == ChildProgram.Ending(status: 1))
+        #expect(response.output.contains("is no admin listener"), "\(response.output)")
     }
 
     @Test("Whoever sends on to another address is no gateway, even if that one is ready")
@@ -54,9 +54,9 @@ struct HealthTests {
             }
             .bind(host: "127.0.0.1", port: 0).get()
         let address = HostAndPort(host: "127.0.0.1", port: listener.localAddress?.port ?? 0)
-        let answer = await HealthCheck.ask(address)
-        #expect(!answer.isReady)
-        #expect(answer.text == "\(address) is no admin listener: 302 Found")
+        let response = await HealthCheck.ask(address)
+        #expect(!response.isReady)
+        #expect(response.text == "\(address) is no admin listener: 302 Found")
         try await listener.close()
     }
 
@@ -65,25 +65,25 @@ struct HealthTests {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .bind(host: "127.0.0.1", port: 0).get()
         let start = ContinuousClock.now
-        let answer = try await health(["--address", "127.0.0.1:\(listener.localAddress?.port ?? 0)"])
-        #expect(answer.ending == ChildProgram.Ending(status: 1))
-        #expect(answer.output.contains("does not answer"), "\(answer.output)")
+        let response = try await health(["--address", "127.0.0.1:\(listener.localAddress?.port ?? 0)"])
+        #expect(response.ending == ChildProgram.Ending(status: 1))
+        #expect(response.output.contains("does not answer"), "\(response.output)")
         #expect((Duration.seconds(2)...Duration.seconds(20)).contains(start.duration(to: .now)))
         try await listener.close()
     }
 
     @Test("An address that is none is refused with what to write", arguments: ["nonsense", "127.0.0.1:0", ":80", ""])
     func badAddress(_ address: String) async throws {
-        let answer = try await health(["--address", address])
-        #expect(answer.ending == ChildProgram.Ending(status: 64))
-        #expect(answer.errors.contains("write --address 127.0.0.1:9464"), "\(answer.errors)")
+        let response = try await health(["--address", address])
+        #expect(response.ending == ChildProgram.Ending(status: 64))
+        #expect(response.errors.contains("write --address 127.0.0.1:9464"), "\(response.errors)")
     }
 
     @Test("serve --log-level goes before the file, and a level that is none is refused")
     func logLevel() async throws {
-        let folder = try TemporaryFolder()
-        try folder.write(GatewayFile(upstream: "http://127.0.0.1:9").yaml, to: "cloakroom.yaml")
-        let file = folder.path(of: "cloakroom.yaml")
+        let directory = try TemporaryDirectory()
+        try directory.write(GatewayYAML(upstream: "http://127.0.0.1:9").yaml, to: "cloakroom.yaml")
+        let file = directory.path(of: "cloakroom.yaml")
         let program = try Executables.cloakroom()
         let wrong = try await ChildProgram.run(program, ["serve", "--config", file, "--log-level", "loud"])
         #expect(wrong.ending == ChildProgram.Ending(status: 1))
@@ -107,10 +107,10 @@ private final class Redirecting: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let isFirst = String(buffer: unwrapInboundIn(data)).hasPrefix("GET /ready ")
         let ready = #"{"ready":true}"#
-        let answer =
+        let response =
             isFirst
             ? "HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
             : "HTTP/1.1 200 OK\r\nContent-Length: \(ready.utf8.count)\r\n\r\n\(ready)"
-        context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: answer)), promise: nil)
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: response)), promise: nil)
     }
 }

@@ -9,13 +9,14 @@ struct OfflineCheckTests {
     ) {
         try await ChildProgram.run(
             try Executables.cloakroom(), ["check-config", "--config", file] + flags,
-            directory: Executables.packageFolder)
+            directory: Executables.packageDirectory)
     }
 
     /// The file in the shipped ConfigMap.
     private func configMap() throws -> String {
         let text = try String(
-            contentsOf: Executables.packageFolder.appending(path: "deploy/kubernetes/configmap.yaml"), encoding: .utf8)
+            contentsOf: Executables.packageDirectory.appending(path: "deploy/kubernetes/configmap.yaml"),
+            encoding: .utf8)
         let start = try #require(text.range(of: "cloakroom.yaml: |\n"))
         return text[start.upperBound...].split(separator: "\n", omittingEmptySubsequences: false)
             .map { String($0.dropFirst(4)) }.joined(separator: "\n")
@@ -23,11 +24,11 @@ struct OfflineCheckTests {
 
     @Test("The configurations for Compose, systemd and Kubernetes pass as they are shipped, and only offline")
     func shipped() async throws {
-        let folder = try TemporaryFolder()
-        try folder.write(try configMap(), to: "config-map.yaml")
+        let directory = try TemporaryDirectory()
+        try directory.write(try configMap(), to: "config-map.yaml")
         for file in [
             "deploy/compose/gateway/cloakroom.yaml", "deploy/systemd/cloakroom.yaml",
-            folder.path(of: "config-map.yaml"),
+            directory.path(of: "config-map.yaml"),
         ] {
             let offline = try await check(file, "--offline", "--strict")
             #expect(offline.ending == ChildProgram.Ending(status: 0), "\(offline.output)\(offline.errors)")
@@ -38,10 +39,10 @@ struct OfflineCheckTests {
     }
 
     @Test("A mistake in one of them is found all the same")
-    func mistake() async throws {
-        let folder = try TemporaryFolder()
-        try folder.write(try configMap().replacing("path: /user", with: "pth: /user"), to: "config-map.yaml")
-        let offline = try await check(folder.path(of: "config-map.yaml"), "--offline")
+    func valueError() async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write(try configMap().replacing("path: /user", with: "pth: /user"), to: "config-map.yaml")
+        let offline = try await check(directory.path(of: "config-map.yaml"), "--offline")
         #expect(offline.ending.status == 1)
         #expect(offline.output.split(separator: "\n").count == 2, "\(offline.output)")
         #expect(offline.output.contains("did you mean \"path\"?"), "\(offline.output)")

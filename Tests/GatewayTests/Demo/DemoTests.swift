@@ -8,9 +8,9 @@ struct DemoTests {
     @Test("The list of episodes is there for everybody")
     func episodes() async throws {
         try await RunningDemo.running { demo in
-            let answer = try await Curl()("\(demo.gateway)/episodes")
-            #expect(answer.status == 200)
-            let episodes = try #require(try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? [Any])
+            let response = try await Curl()("\(demo.gateway)/episodes")
+            #expect(response.status == 200)
+            let episodes = try #require(try JSONSerialization.jsonObject(with: Data(response.body.utf8)) as? [Any])
             #expect(episodes.count >= 20)
         }
     }
@@ -18,15 +18,15 @@ struct DemoTests {
     @Test("A video without a session is a problem in the route's own words")
     func videoWithoutSession() async throws {
         try await RunningDemo.running { demo in
-            let answer = try await Curl()("\(demo.gateway)/videos/1")
-            #expect(answer.status == 401)
-            let problem = try #require(answer.problem)
+            let response = try await Curl()("\(demo.gateway)/videos/1")
+            #expect(response.status == 401)
+            let problem = try #require(response.problem)
             #expect(problem.status == 401)
             #expect(problem.code == "unauthorized")
             #expect(problem.reason == "no_session")
             #expect(problem.detail == "You need to be signed in to watch this episode.")
             #expect(problem.request_id.count == 32)
-            #expect(answer.values(of: "WWW-Authenticate").count == 1)
+            #expect(response.values(of: "WWW-Authenticate").count == 1)
         }
     }
 
@@ -34,17 +34,17 @@ struct DemoTests {
     func signIn() async throws {
         try await RunningDemo.running { demo in
             let curl = try Curl()
-            let answer = try await curl(
+            let response = try await curl(
                 "-c", "jar", "-X", "POST", "-u", "jo@example.com:secret", "\(demo.gateway)/auth")
-            #expect(answer.status == 200)
-            let user = try answer.json(as: WhoAmI.self).user
+            #expect(response.status == 200)
+            let user = try response.json(as: WhoAmI.self).user
             #expect(user == WhoAmI.User(email: "jo@example.com", name: "Jo"))
-            let cookies = answer.values(of: "Set-Cookie")
+            let cookies = response.values(of: "Set-Cookie")
             #expect(cookies.count == 1)
             let parts = try #require(cookies.first).components(separatedBy: "; ")
             #expect(parts[0].wholeMatch(of: /__Host-cloakroom=[A-Za-z0-9_-]{43}/) != nil)
             #expect(Set(parts.dropFirst()) == ["Path=/", "HttpOnly", "Secure", "SameSite=Strict"])
-            let text = answer.textWithoutTicket.lowercased()
+            let text = response.textWithoutTicket.lowercased()
             for word in ["accesstoken", "refreshtoken", "bearer", "eyj"] { #expect(!text.contains(word)) }
 
             let video = try await curl("-b", "jar", "\(demo.gateway)/videos/1")
@@ -71,7 +71,7 @@ struct DemoTests {
             #expect(alone.status == 401)
 
             let seen = try await curl("-H", "X-API-TOKEN: demo-api-token", "\(demo.api)/__mock/requests")
-                .json(as: ObservationSnapshot.self)
+                .json(as: RecordedTraffic.self)
             #expect(seen.count("GET", "/videos/2") == 0)
             let requests = seen.recent.filter { $0.path == "/videos/1" || $0.path == "/episodes" }
             #expect(requests.count == 2)
@@ -94,15 +94,15 @@ struct DemoTests {
             _ = try await curl("-c", "jar", "-X", "POST", "-u", "jo@example.com:secret", "\(demo.gateway)/auth")
             for gateway in [demo.gateway, demo.clear] {
                 for method in ["GET", "DELETE"] {
-                    let answer = try await curl(
+                    let response = try await curl(
                         "-b", "jar", "-H", "X-API-TOKEN: demo-api-token", "-X", method, "\(gateway)/__mock/requests")
-                    #expect(answer.status == 404)
-                    #expect(answer.problem?.code == "not_found")
+                    #expect(response.status == 404)
+                    #expect(response.problem?.code == "not_found")
                 }
             }
             #expect(try await curl("\(demo.api)/__mock/requests").status == 403)
             let seen = try await curl("-H", "X-API-TOKEN: demo-api-token", "\(demo.api)/__mock/requests")
-                .json(as: ObservationSnapshot.self)
+                .json(as: RecordedTraffic.self)
             #expect(seen.count("POST", "/auth") == 1)
         }
     }
@@ -114,11 +114,11 @@ struct DemoTests {
             let signedIn = try await curl(
                 "-c", "jar", "-X", "POST", "-u", "jo@example.com:secret", "\(demo.gateway)/auth")
             let ticket = try #require(signedIn.cookie)
-            let answer = try await curl("-b", "jar", "-c", "jar", "-X", "DELETE", "\(demo.gateway)/auth")
-            #expect(answer.status == 204)
-            #expect(answer.body.isEmpty)
-            #expect(answer.values(of: "Clear-Site-Data").count == 1)
-            let cleared = try #require(answer.values(of: "Set-Cookie").first)
+            let response = try await curl("-b", "jar", "-c", "jar", "-X", "DELETE", "\(demo.gateway)/auth")
+            #expect(response.status == 204)
+            #expect(response.body.isEmpty)
+            #expect(response.values(of: "Clear-Site-Data").count == 1)
+            let cleared = try #require(response.values(of: "Set-Cookie").first)
             #expect(cleared.hasPrefix("__Host-cloakroom=;"))
             #expect(cleared.contains("Max-Age=0"))
 
@@ -134,11 +134,11 @@ struct DemoTests {
     @Test("The lines that it offers work when they are pasted")
     func pasteable() async throws {
         try await RunningDemo.running { demo in
-            let folder = try TemporaryFolder()
+            let directory = try TemporaryDirectory()
             var outputs: [String] = []
             for line in demo.pasteable {
                 let result = try await ChildProgram.run(
-                    URL(fileURLWithPath: "/bin/sh"), ["-c", line], directory: folder.url)
+                    URL(fileURLWithPath: "/bin/sh"), ["-c", line], directory: directory.url)
                 #expect(result.ending.status == 0, "\(line)")
                 outputs.append(result.output)
             }

@@ -20,9 +20,9 @@ struct ShutdownTests {
                 #expect(ready.status == 503)
                 #expect(ready.body.contains(#""ready":false"#))
                 try await eventually("new connections are refused") {
-                    let isTLSRefused = await RawConnection.isRefused(port: demo.gateway.port)
-                    let isClearRefused = await RawConnection.isRefused(port: demo.clear.port)
-                    return isTLSRefused && isClearRefused
+                    let isTLSRejected = await RawConnection.isRejected(port: demo.gateway.port)
+                    let isClearRejected = await RawConnection.isRejected(port: demo.clear.port)
+                    return isTLSRejected && isClearRejected
                 }
                 #expect(client.isRunning)
                 #expect(demo.program.isRunning)
@@ -65,7 +65,7 @@ struct ShutdownTests {
 
     @Test("An idle gateway ends well on SIGTERM, although clients keep their connections")
     func idleConnections() async throws {
-        try await ServedGateway.running { gateway, _ in
+        try await GatewayProcess.running { gateway, _ in
             let client = gateway.client
             let statuses = [try await client.get("/episodes").status, try await client.signIn().status]
             #expect(statuses == [200, 200])

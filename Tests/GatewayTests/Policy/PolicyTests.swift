@@ -6,16 +6,16 @@ import Testing
 struct PolicyTests {
     @Test("Rule 23: when we answer 401, the API has seen nothing")
     func nothingUpstreamOn401() async throws {
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
-            let answers = [
+            let responses = [
                 try await client.get("/videos/1"), try await client.get("/user?p=/episodes"),
                 try await client.get("/videos/1", [("Authorization", "Bearer forged")]),
                 try await client.send("POST", "/__mock/echo", body: "secrets of mine"),
                 try await client.other(cookie: String(repeating: "A", count: 43)).get("/videos/1"),
                 try await client.get("/auth"),
             ]
-            #expect(answers.map(\.status) == Array(repeating: 401, count: answers.count))
+            #expect(responses.map(\.status) == Array(repeating: 401, count: responses.count))
             #expect(mock.observations.snapshot().total == 0)
             let metrics = try await WebClient(gateway.admin).get("/metrics").body
             let connections = metrics.split(separator: "\n").filter { $0.hasPrefix("cloakroom_upstream_connections{") }
@@ -26,14 +26,14 @@ struct PolicyTests {
 
     @Test("Routes and methods that are not listed are refused, with a session too")
     func unlisted() async throws {
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
             _ = try await client.signIn()
             let requests = mock.observations.snapshot().total
             for path in ["/", "/nothing", "/videos", "/videos/1/2", "/Episodes", "/episodes/", "/metrics", "/auth/x"] {
-                let answer = try await client.get(path)
-                #expect(answer.status == 404, "\(path)")
-                #expect(answer.problem?.code == "not_found", "\(path)")
+                let response = try await client.get(path)
+                #expect(response.status == 404, "\(path)")
+                #expect(response.problem?.code == "not_found", "\(path)")
             }
             let methods: [(String, String, Set<String>)] = [
                 ("POST", "/episodes", ["GET", "HEAD"]), ("DELETE", "/videos/1", ["GET", "HEAD"]),
@@ -41,10 +41,10 @@ struct PolicyTests {
                 ("BREW", "/episodes", ["GET", "HEAD"]),
             ]
             for (method, path, allowed) in methods {
-                let answer = try await client.send(method, path)
-                #expect(answer.status == 405, "\(method) \(path)")
-                #expect(answer.problem?.code == "method_not_allowed")
-                let allow = answer.values(of: "Allow").joined().split(separator: ",")
+                let response = try await client.send(method, path)
+                #expect(response.status == 405, "\(method) \(path)")
+                #expect(response.problem?.code == "method_not_allowed")
+                let allow = response.values(of: "Allow").joined().split(separator: ",")
                     .map { String($0.drop { $0 == " " }) }
                 #expect(Set(allow).isSuperset(of: allowed), "\(method) \(path): \(allow)")
                 #expect(!allow.contains(method))
@@ -56,13 +56,13 @@ struct PolicyTests {
     @Test("Rule 33: with another prefix and a public /*, the API's token calls stay out of reach, however spelled")
     func tokenCalls() async throws {
         let routes = ["name=all", "methods=GET,POST", "path=/*", "requiresAuthorization=false", "inject=apiToken"]
-        try await ServedGateway.running(set: ["accounts.prefix=/session"] + routes.map { "routes.4.\($0)" }) {
+        try await GatewayProcess.running(set: ["accounts.prefix=/session"] + routes.map { "routes.4.\($0)" }) {
             gateway, mock in
             let client = gateway.client
             for path in ["/auth", "/Auth", "/auth%20", "/auth/", "/auth/refresh", "/auth/revoke", "/AUTH/refresh"] {
-                let answer = try await client.send("POST", path)
-                #expect(answer.status == 404, "\(path)")
-                #expect(answer.problem?.code == "not_found", "\(path)")
+                let response = try await client.send("POST", path)
+                #expect(response.status == 404, "\(path)")
+                #expect(response.problem?.code == "not_found", "\(path)")
             }
             #expect(mock.observations.snapshot().total == 0)
             _ = try await client.get("/elsewhere")
@@ -72,17 +72,17 @@ struct PolicyTests {
 
     @Test("A path that could be read in two ways is refused, and the API sees nothing of it")
     func ambiguousPaths() async throws {
-        try await ServedGateway.running { gateway, mock in
-            let refused = [
+        try await GatewayProcess.running { gateway, mock in
+            let rejected = [
                 "/episodes/../videos/1", "/videos%2f1", "/videos/%2e%2e/episodes", "/videos%5c1", "/videos/1%00",
                 "/episodes;/../videos/1", "/episodes%23", "/videos/%zz", "/\u{e9}pisodes", "//episodes",
             ]
-            for path in refused {
+            for path in rejected {
                 let request = "GET \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-                let answer = try Answer(
+                let response = try TestResponse(
                     printed: try await RawConnection.exchange(Array(request.utf8), port: gateway.clear.port))
-                #expect(answer.status == 400, "\(path)")
-                #expect(answer.problem?.code == "bad_request", "\(path)")
+                #expect(response.status == 400, "\(path)")
+                #expect(response.problem?.code == "bad_request", "\(path)")
             }
             #expect(mock.observations.snapshot().total == 0)
         }
@@ -90,22 +90,22 @@ struct PolicyTests {
 
     @Test("Answers of the gateway's own are not stored by anybody")
     func noStore() async throws {
-        try await ServedGateway.running { gateway, _ in
+        try await GatewayProcess.running { gateway, _ in
             let client = gateway.client
-            let answers = [
+            let responses = [
                 try await client.signIn(password: "wrong"), try await client.signIn(email: "jo"),
                 try await client.get("/auth"), try await client.get("/videos/1"), try await client.get("/nothing"),
                 try await client.send("POST", "/episodes"), try await client.signIn(), try await client.get("/auth"),
                 try await client.get("/videos/%00"), try await client.send("DELETE", "/auth"),
             ]
-            #expect(answers.map(\.status) == [401, 422, 401, 401, 404, 405, 200, 200, 400, 204])
-            for answer in answers { #expect(answer.values(of: "Cache-Control") == ["no-store"]) }
+            #expect(responses.map(\.status) == [401, 422, 401, 401, 404, 405, 200, 200, 400, 204])
+            for response in responses { #expect(response.values(of: "Cache-Control") == ["no-store"]) }
         }
     }
 
     @Test("What a session chose is private unless the API says so itself, and varies by cookie")
-    func privateAnswers() async throws {
-        try await ServedGateway.running { gateway, _ in
+    func privateResponses() async throws {
+        try await GatewayProcess.running { gateway, _ in
             let client = gateway.client
             _ = try await client.signIn()
             let echo = try await client.send("POST", "/__mock/echo", body: "mine")
@@ -126,7 +126,7 @@ struct PolicyTests {
 
     @Test("Operators have a listener of their own that changes nothing, and clients see nothing of it")
     func adminListener() async throws {
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
             let admin = WebClient(gateway.admin)
             // The first two are the status page and what it is made of.
@@ -137,14 +137,14 @@ struct PolicyTests {
                 #expect(clients.status == 404, "\(path)")
                 #expect(clients.problem?.code == "not_found", "\(path)")
                 for method in ["POST", "PUT", "DELETE", "PATCH"] {
-                    let answer = try await admin.send(method, path)
-                    #expect(answer.status == 405, "\(method) \(path)")
-                    #expect(answer.values(of: "Allow") == ["GET, HEAD"], "\(method) \(path)")
+                    let response = try await admin.send(method, path)
+                    #expect(response.status == 405, "\(method) \(path)")
+                    #expect(response.values(of: "Allow") == ["GET, HEAD"], "\(method) \(path)")
                 }
             }
             for path in ["/episodes", "/videos/1", "/auth", "/status"] {
-                let answer = try await admin.get(path)
-                #expect(answer.status == 404, "\(path)")
+                let response = try await admin.get(path)
+                #expect(response.status == 404, "\(path)")
             }
             let signIn = try await admin.signIn()
             #expect(signIn.status == 404)

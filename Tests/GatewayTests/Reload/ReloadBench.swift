@@ -6,21 +6,21 @@ import Synchronization
 @testable import cloakroom
 
 /// A configuration in a folder of its own, and what would put another one to use, driven by hand: no signal, no time.
-struct ReloadBench: ~Copyable {
-    let folder: TemporaryFolder
+struct ReloadFixture: ~Copyable {
+    let directory: TemporaryDirectory
     let state: ReloadState
-    let gateway = PretendedGateway()
+    let gateway = FakeGateway()
     private(set) var reloader: Reloader
 
     init(_ yaml: String = yaml(), files: [String: String] = [:], checks: [ConfigFinding] = []) throws {
-        let folder = try TemporaryFolder()
-        for (name, text) in files { try folder.write(text, to: name) }
-        try folder.write(yaml, to: "cloakroom.yaml")
-        let sources = ConfigSources(file: folder.path(of: "cloakroom.yaml"))
-        let running = try ReadConfig.read(sources)
+        let directory = try TemporaryDirectory()
+        for (name, text) in files { try directory.write(text, to: name) }
+        try directory.write(yaml, to: "cloakroom.yaml")
+        let sources = ConfigSources(file: directory.path(of: "cloakroom.yaml"))
+        let running = try ConfigFileSnapshot.read(sources)
         let state = ReloadState(sources, running: running, now: Timestamp(milliseconds: 1))
         let gateway = gateway
-        self.folder = folder
+        self.directory = directory
         self.state = state
         reloader = Reloader(
             sources: sources, state: state, check: { _ in checks }, now: { Timestamp(milliseconds: 2) },
@@ -33,15 +33,15 @@ struct ReloadBench: ~Copyable {
 
     /// Two looks, the second of which finds what the first one found.
     mutating func settle() async {
-        for _ in 0..<2 { await handle(.look) }
+        for _ in 0..<2 { await handle(.poll) }
     }
 
-    func write(_ text: String, to name: String = "cloakroom.yaml") throws { try folder.write(text, to: name) }
+    func write(_ text: String, to name: String = "cloakroom.yaml") throws { try directory.write(text, to: name) }
 
     /// The outcomes so far: for each, what is wrong, without the path of the folder.
     var outcomes: [[String]] {
         gateway.outcomes.map { outcome in
-            outcome.problems.map { $0.replacing(folder.url.path + "/", with: "") }
+            outcome.problems.map { $0.replacing(directory.url.path + "/", with: "") }
         }
     }
 
@@ -61,33 +61,33 @@ struct ReloadBench: ~Copyable {
 }
 
 /// Takes plans over as a gateway would, and remembers what it was told.
-final class PretendedGateway: Sendable {
-    struct Refusal: Error, CustomStringConvertible {
+final class FakeGateway: Sendable {
+    struct Rejection: Error, CustomStringConvertible {
         let description: String
     }
 
     private struct State {
-        var plans: [GatewayPlan] = []
+        var plannedResponses: [GatewayConfiguration] = []
         var outcomes: [ReloadOutcome] = []
-        var refusal: Refusal?
+        var rejection: Rejection?
     }
 
     private let state = Mutex(State())
 
     /// The plans put to use.
-    var plans: [GatewayPlan] { state.withLock { $0.plans } }
+    var plannedResponses: [GatewayConfiguration] { state.withLock { $0.plannedResponses } }
 
     var outcomes: [ReloadOutcome] { state.withLock { $0.outcomes } }
 
     /// From here on every plan is refused for this reason; `nil` for none.
-    func refuse(_ reason: String?) {
-        state.withLock { $0.refusal = reason.map(Refusal.init) }
+    func reject(_ reason: String?) {
+        state.withLock { $0.rejection = reason.map(Rejection.init) }
     }
 
-    func apply(_ plan: GatewayPlan) throws {
+    func apply(_ configuration: GatewayConfiguration) throws {
         try state.withLock { state in
-            if let refusal = state.refusal { throw refusal }
-            state.plans.append(plan)
+            if let rejection = state.rejection { throw rejection }
+            state.plannedResponses.append(configuration)
         }
     }
 

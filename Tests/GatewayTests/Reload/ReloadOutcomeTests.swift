@@ -11,16 +11,18 @@ struct ReloadOutcomeTests {
         let program: ChildProgram
         let client: WebClient
         let operators: WebClient
-        let folder: TemporaryFolder
+        let directory: TemporaryDirectory
         /// What it started with.
         let yaml: String
 
         static func running(_ body: (Served) async throws -> Void) async throws {
             try await MockAPI.withServer(.withTwoUsers) { mock in
-                let folder = try TemporaryFolder()
-                let yaml = GatewayFile(upstream: mock.baseURL).yaml
-                try folder.write(yaml, to: "cloakroom.yaml")
-                let arguments = ["serve", "--config", folder.path(of: "cloakroom.yaml"), "--set", "reload.watch=false"]
+                let directory = try TemporaryDirectory()
+                let yaml = GatewayYAML(upstream: mock.baseURL).yaml
+                try directory.write(yaml, to: "cloakroom.yaml")
+                let arguments = [
+                    "serve", "--config", directory.path(of: "cloakroom.yaml"), "--set", "reload.watch=false",
+                ]
                 try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
                     func address(_ message: String) async throws -> String {
                         try await program.waits(for: message) { program in
@@ -30,14 +32,15 @@ struct ReloadOutcomeTests {
                     let client = WebClient("http://\(try await address("listening"))")
                     let operators = WebClient("http://\(try await address("listening for operators"))")
                     try await body(
-                        Served(program: program, client: client, operators: operators, folder: folder, yaml: yaml))
+                        Served(program: program, client: client, operators: operators, directory: directory, yaml: yaml)
+                    )
                 }
             }
         }
 
         /// Lets it read another file, and waits until it has counted what came of it.
         func reload(_ yaml: String, until counter: String) async throws {
-            try folder.write(yaml, to: "cloakroom.yaml")
+            try directory.write(yaml, to: "cloakroom.yaml")
             program.send(SIGHUP)
             try await eventually(counter) { try await metrics().contains(counter) }
         }
@@ -77,7 +80,7 @@ struct ReloadOutcomeTests {
     }
 
     @Test("A refused reload shows in the metrics and on the status page until a good one puts it right")
-    func refused() async throws {
+    func rejected() async throws {
         try await Served.running { served in
             #expect(try await Set(served.metrics()) == counters(failures: 0, successes: 0, last: 1))
             let first = try await served.config()
@@ -86,9 +89,9 @@ struct ReloadOutcomeTests {
             let broken = served.yaml.replacing("path: /episodes", with: "path: episodes")
             try await served.reload(broken, until: #"cloakroom_config_reloads_total{outcome="failure"} 1"#)
             #expect(try await Set(served.metrics()) == counters(failures: 1, successes: 0, last: 0))
-            let refused = try await served.config()
-            #expect(refused.hash == first.hash)
-            let reload = try #require(refused.last_reload)
+            let rejected = try await served.config()
+            #expect(rejected.hash == first.hash)
+            let reload = try #require(rejected.last_reload)
             #expect(!reload.succeeded)
             #expect(reload.problems.count == 1)
             #expect(reload.problems.allSatisfy { $0.contains("routes.0.path") })

@@ -8,36 +8,36 @@ import Testing
 /// What becomes of a running configuration when its files change.
 @Suite("Reload", .timeLimit(.minutes(1)))
 struct ReloadServiceTests {
-    private func paths(_ bench: borrowing ReloadBench) -> [String] {
-        bench.gateway.plans.map { $0.routes[0].pattern.description }
+    private func paths(_ bench: borrowing ReloadFixture) -> [String] {
+        bench.gateway.plannedResponses.map { $0.routes[0].pattern.description }
     }
 
     @Test("A file that has not changed is left alone by a look, and put to use again by a signal")
     func unchanged() async throws {
-        var bench = try ReloadBench()
-        await bench.handle(.look)
+        var bench = try ReloadFixture()
+        await bench.handle(.poll)
         #expect(bench.outcomes == [])
         #expect(bench.state.status.lastReload == nil)
         await bench.handle(.signal)
         #expect(bench.outcomes == [[]])
         #expect(paths(bench) == ["/episodes"])
         // Written anew with what it held.
-        try bench.write(ReloadBench.yaml())
+        try bench.write(ReloadFixture.yaml())
         await bench.settle()
         #expect(bench.outcomes == [[]])
     }
 
     @Test("A file that has changed is put to use once, and the status says so")
     func changed() async throws {
-        var bench = try ReloadBench()
+        var bench = try ReloadFixture()
         let before = bench.state.status
         #expect(before.hash.count == 12)
         #expect(before.loadedAt == Timestamp(milliseconds: 1))
-        try bench.write(ReloadBench.yaml(path: "/films") + "reload: { watch: false, interval: 1s }\n")
-        await bench.handle(.look)
+        try bench.write(ReloadFixture.yaml(path: "/films") + "reload: { watch: false, interval: 1s }\n")
+        await bench.handle(.poll)
         #expect(paths(bench) == [])
-        await bench.handle(.look)
-        await bench.handle(.look)
+        await bench.handle(.poll)
+        await bench.handle(.poll)
         #expect(paths(bench) == ["/films"])
         #expect(bench.gateway.outcomes.map(\.isSuccess) == [true])
         let after = bench.state.status
@@ -45,31 +45,31 @@ struct ReloadServiceTests {
         #expect(bench.gateway.outcomes.map(\.hash) == [after.hash])
         #expect(after.loadedAt == Timestamp(milliseconds: 2))
         #expect(after.lastReload == ConfigStatus.Reload(time: Timestamp(milliseconds: 2)))
-        #expect(bench.state.plan == ReloadPlan(isWatching: false, interval: .seconds(1)))
+        #expect(bench.state.configuration == ReloadConfiguration(watchesFiles: false, interval: .seconds(1)))
     }
 
     @Test("A broken file keeps the old configuration and says where the mistake is: once, but to every signal")
     func broken() async throws {
-        var bench = try ReloadBench()
+        var bench = try ReloadFixture()
         let before = bench.state.status
-        try bench.write(ReloadBench.yaml().replacing("GET", with: "get"))
-        for _ in 0..<3 { await bench.handle(.look) }
-        let mistake = "cloakroom.yaml:7:33: routes.0.methods.0: \"get\" is not upper case (write GET)"
-        #expect(bench.outcomes == [[mistake]])
+        try bench.write(ReloadFixture.yaml().replacing("GET", with: "get"))
+        for _ in 0..<3 { await bench.handle(.poll) }
+        let valueError = "cloakroom.yaml:7:33: routes.0.methods.0: \"get\" is not upper case (write GET)"
+        #expect(bench.outcomes == [[valueError]])
         await bench.handle(.signal)
         await bench.handle(.signal)
-        #expect(bench.outcomes == [[mistake], [mistake], [mistake]])
+        #expect(bench.outcomes == [[valueError], [valueError], [valueError]])
         #expect(paths(bench) == [])
         let status = bench.state.status
         #expect(status.hash == before.hash)
         #expect(status.loadedAt == before.loadedAt)
         #expect(status.lastReload?.problems.count == 1)
 
-        try bench.write(ReloadBench.yaml().replacing("GET", with: "geT"))
+        try bench.write(ReloadFixture.yaml().replacing("GET", with: "geT"))
         await bench.settle()
         #expect(bench.outcomes.count == 4)
         // Back to what is in effect: the failure is over.
-        try bench.write(ReloadBench.yaml())
+        try bench.write(ReloadFixture.yaml())
         await bench.settle()
         #expect(bench.outcomes.last == [])
         #expect(bench.state.status.lastReload?.problems == [])
@@ -77,55 +77,55 @@ struct ReloadServiceTests {
 
     @Test("A file that is half written is not put to use, even if it has no mistake")
     func halfWritten() async throws {
-        var bench = try ReloadBench()
-        let whole = ReloadBench.yaml(path: "/films")
-        let route = try #require(ReloadBench.yaml().split(separator: "\n").last)
+        var bench = try ReloadFixture()
+        let whole = ReloadFixture.yaml(path: "/films")
+        let route = try #require(ReloadFixture.yaml().split(separator: "\n").last)
         let second = route.replacing("episodes", with: "cinemas") + "\n"
         let third = second.replacing("cinemas", with: "theatres")
         // One route of three, two, in the middle of a line, and at last all of them.
         for text in [whole, whole + second, String((whole + second).dropLast(30)), whole + second + third] {
             try bench.write(text)
-            await bench.handle(.look)
+            await bench.handle(.poll)
             #expect(bench.outcomes == [])
         }
-        await bench.handle(.look)
+        await bench.handle(.poll)
         #expect(bench.outcomes == [[]])
-        #expect(bench.gateway.plans.map(\.routes.count) == [3])
+        #expect(bench.gateway.plannedResponses.map(\.routes.count) == [3])
     }
 
     @Test("What changes and changes back between looks is no change")
     func changedBack() async throws {
-        var bench = try ReloadBench()
+        var bench = try ReloadFixture()
         for _ in 0..<2 {
-            try bench.write(ReloadBench.yaml(path: "/films"))
-            await bench.handle(.look)
-            try bench.write(ReloadBench.yaml())
-            await bench.handle(.look)
+            try bench.write(ReloadFixture.yaml(path: "/films"))
+            await bench.handle(.poll)
+            try bench.write(ReloadFixture.yaml())
+            await bench.handle(.poll)
         }
         #expect(bench.outcomes == [])
         // A signal does not wait for a second one.
-        try bench.write(ReloadBench.yaml(path: "/films"))
+        try bench.write(ReloadFixture.yaml(path: "/films"))
         await bench.handle(.signal)
         #expect(paths(bench) == ["/films"])
     }
 
     @Test("A file of a secret that only the new configuration names is complete too before it is put to use")
     func newSecretFile() async throws {
-        var bench = try ReloadBench()
-        try bench.write(ReloadBench.yaml(token: "valueFile: later"))
+        var bench = try ReloadFixture()
+        try bench.write(ReloadFixture.yaml(token: "valueFile: later"))
         for secret in ["sec", "secret"] {
             try bench.write(secret, to: "later")
-            await bench.handle(.look)
+            await bench.handle(.poll)
             #expect(bench.outcomes == [])
         }
-        await bench.handle(.look)
-        #expect(bench.gateway.plans.map { $0.upstreams[0].apiToken?.value } == [Secret("secret")])
+        await bench.handle(.poll)
+        #expect(bench.gateway.plannedResponses.map { $0.upstreams[0].apiToken?.value } == [Secret("secret")])
     }
 
     @Test("A file that has gone is said to be so, once")
     func vanished() async throws {
-        var bench = try ReloadBench()
-        let path = bench.folder.path(of: "cloakroom.yaml")
+        var bench = try ReloadFixture()
+        let path = bench.directory.path(of: "cloakroom.yaml")
         try FileManager.default.removeItem(atPath: path)
         await bench.settle()
         await bench.settle()
@@ -137,9 +137,9 @@ struct ReloadServiceTests {
 
     @Test("A change that takes a restart is refused as a whole, key by key")
     func restart() async throws {
-        var bench = try ReloadBench()
+        var bench = try ReloadFixture()
         try bench.write(
-            ReloadBench.yaml(path: "/films").replacing("cookie:", with: "idleTimeout: 1m\n  cookie:")
+            ReloadFixture.yaml(path: "/films").replacing("cookie:", with: "idleTimeout: 1m\n  cookie:")
                 + "eventLoops: 1\n")
         await bench.settle()
         #expect(paths(bench) == [])
@@ -153,16 +153,16 @@ struct ReloadServiceTests {
     }
 
     @Test("What the gateway cannot put to use stays out, and is tried again until it can")
-    func refused() async throws {
-        var bench = try ReloadBench()
-        bench.gateway.refuse("/nowhere/tls.crt cannot be read")
-        try bench.write(ReloadBench.yaml(path: "/films"))
+    func rejected() async throws {
+        var bench = try ReloadFixture()
+        bench.gateway.reject("/nowhere/tls.crt cannot be read")
+        try bench.write(ReloadFixture.yaml(path: "/films"))
         await bench.settle()
         await bench.settle()
         #expect(bench.outcomes == [["/nowhere/tls.crt cannot be read"]])
-        bench.gateway.refuse(nil)
-        await bench.handle(.look)
-        await bench.handle(.look)
+        bench.gateway.reject(nil)
+        await bench.handle(.poll)
+        await bench.handle(.poll)
         #expect(bench.outcomes == [["/nowhere/tls.crt cannot be read"], []])
         #expect(paths(bench) == ["/films"])
     }
@@ -171,7 +171,7 @@ struct ReloadServiceTests {
     func checked() async throws {
         let key = ["upstreams", "api", "targets"]
         let finding = ConfigFinding(key: key, message: "no good", suggestion: "write another")
-        var bench = try ReloadBench(checks: [finding])
+        var bench = try ReloadFixture(checks: [finding])
         await bench.handle(.signal)
         #expect(bench.outcomes == [["cloakroom.yaml:3:19: upstreams.api.targets: no good (write another)"]])
         #expect(paths(bench) == [])
@@ -181,7 +181,7 @@ struct ReloadServiceTests {
     func warnings() async throws {
         let key = ["upstreams", "api", "targets"]
         let warning = ConfigFinding(key: key, message: "old", suggestion: "renew it", isWarning: true)
-        var bench = try ReloadBench(checks: [warning])
+        var bench = try ReloadFixture(checks: [warning])
         await bench.handle(.signal)
         #expect(bench.outcomes == [[]])
         let told = bench.gateway.outcomes.flatMap(\.warnings)
@@ -191,61 +191,61 @@ struct ReloadServiceTests {
 
     @Test("A secret that changes in its file is a change, also where a link is swapped as Kubernetes does")
     func secretFiles() async throws {
-        let yaml = ReloadBench.yaml(token: "valueFile: mounted/token")
-        let folder = try TemporaryFolder()
+        let yaml = ReloadFixture.yaml(token: "valueFile: mounted/token")
+        let directory = try TemporaryDirectory()
         let files = FileManager.default
         for (name, token) in [("one", "first"), ("two", "second")] {
-            try files.createDirectory(atPath: folder.path(of: name), withIntermediateDirectories: true)
-            try folder.write(token + "\n", to: name + "/token")
+            try files.createDirectory(atPath: directory.path(of: name), withIntermediateDirectories: true)
+            try directory.write(token + "\n", to: name + "/token")
         }
         func link(_ name: String) throws {
-            let new = folder.path(of: "..new")
+            let new = directory.path(of: "..new")
             try files.createSymbolicLink(atPath: new, withDestinationPath: name)
-            guard rename(new, folder.path(of: "..data")) == 0 else { throw CocoaError(.fileWriteUnknown) }
+            guard rename(new, directory.path(of: "..data")) == 0 else { throw CocoaError(.fileWriteUnknown) }
         }
         try link("one")
-        var bench = try ReloadBench(
-            yaml.replacing("mounted/token", with: folder.path(of: "..data") + "/token"))
+        var bench = try ReloadFixture(
+            yaml.replacing("mounted/token", with: directory.path(of: "..data") + "/token"))
         await bench.settle()
         #expect(bench.outcomes == [])
         try link("two")
         await bench.settle()
         await bench.settle()
         #expect(bench.outcomes == [[]])
-        #expect(bench.gateway.plans.map { $0.upstreams[0].apiToken?.value } == [Secret("second")])
+        #expect(bench.gateway.plannedResponses.map { $0.upstreams[0].apiToken?.value } == [Secret("second")])
         // A file that comes to be where it was missed is found without the configuration changing.
-        try bench.write(ReloadBench.yaml(token: "valueFile: later"))
+        try bench.write(ReloadFixture.yaml(token: "valueFile: later"))
         await bench.settle()
         #expect(bench.gateway.outcomes.last?.isSuccess == false)
         try bench.write("third\n", to: "later")
         await bench.settle()
         #expect(bench.gateway.outcomes.last?.isSuccess == true)
         #expect(!bench.outcomes.description.contains("third"))
-        #expect(bench.gateway.plans.last?.upstreams[0].apiToken?.value == Secret("third"))
+        #expect(bench.gateway.plannedResponses.last?.upstreams[0].apiToken?.value == Secret("third"))
     }
 
     @Test("Triggers are answered one after the other, in their order")
     func serialized() async throws {
-        let folder = try TemporaryFolder()
-        try folder.write(ReloadBench.yaml(), to: "cloakroom.yaml")
-        let sources = ConfigSources(file: folder.path(of: "cloakroom.yaml"))
-        let running = try ReadConfig.read(sources)
+        let directory = try TemporaryDirectory()
+        try directory.write(ReloadFixture.yaml(), to: "cloakroom.yaml")
+        let sources = ConfigSources(file: directory.path(of: "cloakroom.yaml"))
+        let running = try ConfigFileSnapshot.read(sources)
         let (triggers, trigger) = AsyncStream<ReloadTrigger>.makeStream()
-        let gateway = PretendedGateway()
+        let gateway = FakeGateway()
         let service = ReloadService(
             sources: sources, running: running,
             state: ReloadState(sources, running: running, now: Timestamp(milliseconds: 1)), triggers: triggers,
             now: { Timestamp(milliseconds: 2) },
-            apply: { plan in
+            apply: { configuration in
                 // An attempt that takes its time; the next one waits for its end.
                 for _ in 0..<100 { await Task.yield() }
-                #expect(gateway.plans.count == gateway.outcomes.count)
-                try gateway.apply(plan)
+                #expect(gateway.plannedResponses.count == gateway.outcomes.count)
+                try gateway.apply(configuration)
             }, onOutcome: { gateway.note($0) })
-        for next in [ReloadTrigger.signal, .look, .signal, .signal] { trigger.yield(next) }
+        for next in [ReloadTrigger.signal, .poll, .signal, .signal] { trigger.yield(next) }
         trigger.finish()
         await service.run()
         #expect(gateway.outcomes.map(\.trigger) == [.signal, .signal, .signal])
-        #expect(gateway.plans.count == 3)
+        #expect(gateway.plannedResponses.count == 3)
     }
 }

@@ -11,16 +11,17 @@ struct ServedReloadTests {
         set: [String], body: (ChildProgram, WebClient, _ write: (String) throws -> Void, String) async throws -> Void
     ) async throws {
         try await MockAPI.withServer(.withTwoUsers) { mock in
-            let folder = try TemporaryFolder()
-            let yaml = GatewayFile(upstream: mock.baseURL).yaml
-            try folder.write(yaml, to: "cloakroom.yaml")
-            let arguments = ["serve", "--config", folder.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
+            let directory = try TemporaryDirectory()
+            let yaml = GatewayYAML(upstream: mock.baseURL).yaml
+            try directory.write(yaml, to: "cloakroom.yaml")
+            let arguments =
+                ["serve", "--config", directory.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
             try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
                 let address = try await program.waits(for: "clients can connect") { program in
                     program.logLines.first { $0.message == "listening" }?.address
                 }
                 try await body(
-                    program, WebClient("http://\(address)"), { try folder.write($0, to: "cloakroom.yaml") }, yaml)
+                    program, WebClient("http://\(address)"), { try directory.write($0, to: "cloakroom.yaml") }, yaml)
             }
         }
     }

@@ -22,8 +22,8 @@ struct SecrecyTests {
     /// Everything that can be said of a session, good and bad.
     /// - Returns: All answers, and all tickets that were given out.
     private func scenario(
-        _ gateway: ServedGateway, _ mock: RunningMockAPI
-    ) async throws -> (answers: [Answer], tickets: [String]) {
+        _ gateway: GatewayProcess, _ mock: RunningMockAPI
+    ) async throws -> (responses: [TestResponse], tickets: [String]) {
         let client = gateway.client
         let (email, password) = ("jo@example.com", Self.password)
         var tickets: [String] = []
@@ -65,7 +65,7 @@ struct SecrecyTests {
         mock.faults.failNext("POST", "/auth/revoke", statuses: [500])
         _ = try await client.send("DELETE", "/auth")
         _ = try await client.get("/videos/1")
-        return (client.answers, tickets)
+        return (client.responses, tickets)
     }
 
     /// The tokens that the API gave out, as far as it saw them again.
@@ -76,10 +76,10 @@ struct SecrecyTests {
 
     @Test("Rule 11: no answer of ours leads anywhere, whatever a client asks for")
     func noLocation() async throws {
-        try await ServedGateway.running(before: Self.settings) { gateway, mock in
-            let (answers, _) = try await scenario(gateway, mock)
+        try await GatewayProcess.running(before: Self.settings) { gateway, mock in
+            let (responses, _) = try await scenario(gateway, mock)
             let client = gateway.client
-            var more: [Answer] = []
+            var more: [TestResponse] = []
             let elsewhere = "https://evil.example/"
             for query in ["next", "return_to", "redirect_uri", "rd", "url"] {
                 for method in ["GET", "POST", "DELETE"] {
@@ -92,28 +92,28 @@ struct SecrecyTests {
                 }
             }
             #expect(more.contains { $0.status == 200 } && more.contains { $0.status == 204 })
-            for answer in answers + more {
-                #expect(answer.values(of: "Location") == [])
-                #expect(answer.values(of: "Refresh") == [])
-                #expect(!(300...399).contains(answer.status))
-                #expect(!answer.body.contains("evil.example"))
+            for response in responses + more {
+                #expect(response.values(of: "Location") == [])
+                #expect(response.values(of: "Refresh") == [])
+                #expect(!(300...399).contains(response.status))
+                #expect(!response.body.contains("evil.example"))
             }
         }
     }
 
     @Test("Rule 18: no endpoint ever answers with a token")
-    func noTokenInAnswers() async throws {
-        try await ServedGateway.running(before: Self.settings) { gateway, mock in
-            let (answers, _) = try await scenario(gateway, mock)
+    func noTokenInResponses() async throws {
+        try await GatewayProcess.running(before: Self.settings) { gateway, mock in
+            let (responses, _) = try await scenario(gateway, mock)
             let tokens = tokens(mock)
             // Two sessions' access tokens and the refresh tokens of those that were made void.
             #expect(tokens.count >= 4)
-            #expect(answers.count >= 18)
-            for answer in answers {
-                let text = answer.fields.map { "\($0.name): \($0.value)" }.joined(separator: "\n") + answer.body
+            #expect(responses.count >= 18)
+            for response in responses {
+                let text = response.fields.map { "\($0.name): \($0.value)" }.joined(separator: "\n") + response.body
                 for token in tokens { #expect(!text.contains(token)) }
                 // How every JWT begins. A ticket may begin so by chance.
-                #expect(!answer.textWithoutTicket.contains("eyJ"))
+                #expect(!response.textWithoutTicket.contains("eyJ"))
                 #expect(!text.lowercased().contains("accesstoken"))
             }
         }
@@ -121,15 +121,15 @@ struct SecrecyTests {
 
     @Test(
         "Rule 22: no secret is in any line of the log at level trace, in any span, metric, answer or store",
-        arguments: SessionPlace.Kind.allCases)
-    func canaries(kind: SessionPlace.Kind) async throws {
-        try await SessionPlace.with(kind) { place in try await canaries(in: place) }
+        arguments: SessionStoreFixture.Kind.allCases)
+    func canaries(kind: SessionStoreFixture.Kind) async throws {
+        try await SessionStoreFixture.with(kind) { place in try await canaries(in: place) }
     }
 
-    private func canaries(in place: SessionPlace) async throws {
+    private func canaries(in place: SessionStoreFixture) async throws {
         let set = Self.loudest + place.settings()
-        try await ServedGateway.running(before: Self.settings, set: set) { gateway, mock in
-            let (answers, tickets) = try await scenario(gateway, mock)
+        try await GatewayProcess.running(before: Self.settings, set: set) { gateway, mock in
+            let (responses, tickets) = try await scenario(gateway, mock)
             let metrics = try await WebClient(gateway.admin).get("/metrics").body
             // While there is a session: what is written of one that has ended may be gone from the files.
             let lasting = gateway.client
@@ -146,7 +146,7 @@ struct SecrecyTests {
             #expect(tickets.count == 2)
             let basic = WebClient.basic("jo@example.com", Self.password).dropFirst(6)
             let secrets =
-                [Self.password, Self.apiToken, Self.query, String(basic), SessionPlace.secret] + tickets
+                [Self.password, Self.apiToken, Self.query, String(basic), SessionStoreFixture.secret] + tickets
                 + [ticket] + Array(tokens(mock))
             #expect(secrets.count >= 12)
             #expect(!secrets.contains(""))
@@ -156,7 +156,7 @@ struct SecrecyTests {
             }
             let places = [
                 "output": gateway.program.output, "errors": gateway.program.errors, "metrics": metrics,
-                "answers": answers.map(\.textWithoutTicket).joined(separator: "\n"),
+                "answers": responses.map(\.textWithoutTicket).joined(separator: "\n"),
             ]
             for (place, text) in places {
                 for (index, secret) in secrets.enumerated() {

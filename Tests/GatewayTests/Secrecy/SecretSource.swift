@@ -38,7 +38,7 @@ struct CanaryConfiguration {
     /// What every marker begins with.
     static let prefix = "canary-41"
 
-    let folder: TemporaryFolder
+    let directory: TemporaryDirectory
     let source: SecretSource
     let keys: [SecretKey]
     let arguments: [String]
@@ -50,7 +50,7 @@ struct CanaryConfiguration {
     }
 
     init(_ source: SecretSource, keys: [SecretKey], upstream: String, apiToken: String? = nil) throws {
-        folder = try TemporaryFolder()
+        directory = try TemporaryDirectory()
         self.source = source
         self.keys = keys
         var tree = Self.base(upstream)
@@ -67,16 +67,17 @@ struct CanaryConfiguration {
             case .variable: environment[key.variable] = text(key)
             case .file:
                 let file = key.name.replacing(".", with: "-")
-                try folder.write(text(key) + "\n", to: file)
-                tree = Self.setting(path.dropLast() + [(path.last ?? "") + "File"], to: folder.path(of: file), in: tree)
+                try directory.write(text(key) + "\n", to: file)
+                tree = Self.setting(
+                    path.dropLast() + [(path.last ?? "") + "File"], to: directory.path(of: file), in: tree)
             case .yaml: tree = Self.setting(path, to: key.isList ? [text(key)] : text(key), in: tree)
             }
         }
         // JSON is YAML.
         yaml = String(decoding: try JSONSerialization.data(withJSONObject: tree), as: UTF8.self).replacing(
             "\\/", with: "/")
-        try folder.write(yaml, to: "cloakroom.yaml")
-        self.arguments = ["--config", folder.path(of: "cloakroom.yaml")] + arguments
+        try directory.write(yaml, to: "cloakroom.yaml")
+        self.arguments = ["--config", directory.path(of: "cloakroom.yaml")] + arguments
         self.environment = environment
     }
 

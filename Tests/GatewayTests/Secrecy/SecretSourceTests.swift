@@ -10,7 +10,7 @@ import Testing
 struct SecretSourceTests {
     private static func keys() async throws -> [SecretKey] {
         let reference = try await ChildProgram.run(
-            try Executables.cloakroom(), ["config-reference"], directory: Executables.packageFolder)
+            try Executables.cloakroom(), ["config-reference"], directory: Executables.packageDirectory)
         return SecretKey.all(in: reference.output)
     }
 
@@ -53,7 +53,7 @@ struct SecretSourceTests {
         for (command, more) in [
             ("check-config", []), ("check-config", ["--strict"]), ("check-config", ["--offline"]), ("print-config", []),
             ("explain", ["GET", "/videos/1"]), ("routes", []),
-            ("routes", ["--diff", canary.folder.path(of: "cloakroom.yaml")]),
+            ("routes", ["--diff", canary.directory.path(of: "cloakroom.yaml")]),
             // Commands that are given wrongly.
             ("print-config", ["--set", canary.marker("admin.token")]), ("serve", ["--log-level", "loud"]),
         ] as [(String, [String])] {
@@ -102,12 +102,12 @@ struct SecretSourceTests {
             ]
             let wrong = [("Authorization", "Bearer \(canary.marker("admin.token"))x")]
             let body = #"{"email":"jo@example.com"}"#
-            var answers = [try await admin.send("POST", "/sessions/revoke", wrong, body: body)]
-            #expect(answers[0].status == 401)
-            answers.append(try await admin.send("POST", "/sessions/revoke", right, body: body))
-            #expect(answers[1].status != 401)
+            var responses = [try await admin.send("POST", "/sessions/revoke", wrong, body: body)]
+            #expect(responses[0].status == 401)
+            responses.append(try await admin.send("POST", "/sessions/revoke", right, body: body))
+            #expect(responses[1].status != 401)
             for page in ["/metrics", "/status.json", "/", "/ready", "/nothing"] {
-                answers.append(try await admin.get(page))
+                responses.append(try await admin.get(page))
             }
             let health = try await ChildProgram.run(
                 try Executables.cloakroom(), ["health", "--address", String(admin.base.dropFirst("http://".count))],
@@ -119,20 +119,20 @@ struct SecretSourceTests {
             _ = try await program.waits(for: "a reload") { $0.output.contains("configuration reloaded") ? true : nil }
             let broken = canary.yaml.replacing("\"/episodes\"", with: "\"episodes\"").replacing(
                 "secrets", with: "secretz")
-            try canary.folder.write(broken, to: "cloakroom.yaml")
+            try canary.directory.write(broken, to: "cloakroom.yaml")
             program.send(SIGHUP)
             _ = try await program.waits(for: "a failed reload") {
                 $0.output.contains("configuration not reloaded") ? true : nil
             }
-            for page in ["/status.json", "/"] { answers.append(try await admin.get(page)) }
+            for page in ["/status.json", "/"] { responses.append(try await admin.get(page)) }
             program.send(SIGTERM)
             #expect(try await program.ending(within: .seconds(20)).status == 0)
-            try canary.folder.write(canary.yaml, to: "cloakroom.yaml")
+            try canary.directory.write(canary.yaml, to: "cloakroom.yaml")
 
             expectNoMarker(program.output, "the log")
             expectNoMarker(program.errors, "standard error")
             expectNoMarker(
-                (answers + client.answers).map { "\($0.fields) \($0.body)" }.joined(separator: "\n"), "an answer")
+                (responses + client.responses).map { "\($0.fields) \($0.body)" }.joined(separator: "\n"), "an answer")
             // And there was something to look through.
             #expect(program.output.contains("\"level\":\"debug\""))
             #expect(program.output.contains("Starting service"))

@@ -7,7 +7,7 @@ import Testing
 struct AccessLogRatioTests {
     @Test("A route with a ratio of 0 has no lines but those of failures; other routes have all of theirs")
     func zero() async throws {
-        try await ServedGateway.running(set: ["routes.0.accessLogRatio=0"]) { gateway, mock in
+        try await GatewayProcess.running(set: ["routes.0.accessLogRatio=0"]) { gateway, mock in
             let client = gateway.client
             #expect(try await client.get("/episodes").status == 200)
             #expect(try await client.get("/videos/1").status == 401)

@@ -20,20 +20,20 @@ struct CoreDumpTests {
         }
         return try await ChildProgram.running(executable, arguments) { program in
             _ = try await program.waits(for: text) { $0.output.contains(text) ? true : nil }
-            let folder = "/proc/\(program.processIdentifier)"
-            let limits = try String(contentsOfFile: folder + "/limits", encoding: .utf8)
+            let directory = "/proc/\(program.processIdentifier)"
+            let limits = try String(contentsOfFile: directory + "/limits", encoding: .utf8)
             let line = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
             var status = stat()
-            #expect(stat(folder + "/environ", &status) == 0)
+            #expect(stat(directory + "/environ", &status) == 0)
             return (line.split(separator: " ").dropFirst(4).joined(separator: " "), status.st_uid)
         }
     }
 
     private func serve(_ flags: [String]) async throws -> (limit: String, owner: UInt32) {
-        let folder = try TemporaryFolder()
-        try folder.write(GatewayFile(upstream: "http://127.0.0.1:9").yaml, to: "cloakroom.yaml")
+        let directory = try TemporaryDirectory()
+        try directory.write(GatewayYAML(upstream: "http://127.0.0.1:9").yaml, to: "cloakroom.yaml")
         return try await look(
-            ["serve", "--config", folder.path(of: "cloakroom.yaml")] + flags, waitingFor: "listening for operators")
+            ["serve", "--config", directory.path(of: "cloakroom.yaml")] + flags, waitingFor: "listening for operators")
     }
 
     @Test("Rule 50: serve leaves no core dump, and its memory cannot be read by other processes of its user")
@@ -60,7 +60,8 @@ struct CoreDumpTests {
     @Test("Rule 50: the systemd unit sets the limit too")
     func unit() throws {
         let unit = try String(
-            contentsOf: Executables.packageFolder.appending(path: "deploy/systemd/cloakroom.service"), encoding: .utf8)
+            contentsOf: Executables.packageDirectory.appending(path: "deploy/systemd/cloakroom.service"),
+            encoding: .utf8)
         #expect(unit.split(separator: "\n").contains("LimitCORE=0"))
     }
 }

@@ -13,12 +13,12 @@ struct ServeTests {
         try await MockAPI.withServer(MockAPISettings(apiToken: "from-a-file")) { mock in
             let certificate = try DemoCertificate()
             defer { certificate.remove() }
-            let folder = try TemporaryFolder()
-            try folder.write("from-a-file\n", to: "api-token")
-            var configuration = GatewayFile(upstream: mock.baseURL)
-            configuration.apiTokenFile = folder.path(of: "api-token")
+            let directory = try TemporaryDirectory()
+            try directory.write("from-a-file\n", to: "api-token")
+            var configuration = GatewayYAML(upstream: mock.baseURL)
+            configuration.apiTokenFile = directory.path(of: "api-token")
             configuration.certificate = (certificate.certificateFile, certificate.keyFile)
-            try await ServedGateway.running(configuration) { gateway in
+            try await GatewayProcess.running(configuration) { gateway in
                 let tls = try #require(gateway.tls)
                 let episodes = try await Curl()("\(tls)/episodes")
                 #expect(episodes.status == 200)
@@ -35,16 +35,16 @@ struct ServeTests {
     func portInUse() async throws {
         try await ScriptedUpstream.running { _, port in
             let program = try Executables.cloakroom()
-            let folder = try TemporaryFolder()
-            var taken = GatewayFile(upstream: "http://127.0.0.1:9000")
+            let directory = try TemporaryDirectory()
+            var taken = GatewayYAML(upstream: "http://127.0.0.1:9000")
             taken.address = "127.0.0.1:\(port)"
-            try folder.write(taken.yaml, to: "listener.yaml")
+            try directory.write(taken.yaml, to: "listener.yaml")
             taken.address = "127.0.0.1:0"
             taken.adminAddress = "127.0.0.1:\(port)"
-            try folder.write(taken.yaml, to: "admin.yaml")
+            try directory.write(taken.yaml, to: "admin.yaml")
             let commands = [
-                ["serve", "--config", folder.path(of: "listener.yaml")],
-                ["serve", "--config", folder.path(of: "admin.yaml")],
+                ["serve", "--config", directory.path(of: "listener.yaml")],
+                ["serve", "--config", directory.path(of: "admin.yaml")],
                 ["mock-api", "--port", "\(port)"],
                 ["demo", "--port", "\(port)", "--clear-port", "0", "--admin-port", "0", "--api-port", "0"],
                 ["demo", "--port", "0", "--clear-port", "0", "--admin-port", "0", "--api-port", "\(port)"],
@@ -62,21 +62,21 @@ struct ServeTests {
 
     @Test("A certificate that is none is named, and the end is 1")
     func brokenCertificate() async throws {
-        let folder = try TemporaryFolder()
-        try folder.write("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n", to: "tls.crt")
-        try folder.write("nonsense", to: "tls.key")
-        var configuration = GatewayFile(upstream: "http://127.0.0.1:9000")
-        configuration.certificate = (folder.path(of: "tls.crt"), folder.path(of: "tls.key"))
-        try folder.write(configuration.yaml, to: "gateway.yaml")
+        let directory = try TemporaryDirectory()
+        try directory.write("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n", to: "tls.crt")
+        try directory.write("nonsense", to: "tls.key")
+        var configuration = GatewayYAML(upstream: "http://127.0.0.1:9000")
+        configuration.certificate = (directory.path(of: "tls.crt"), directory.path(of: "tls.key"))
+        try directory.write(configuration.yaml, to: "gateway.yaml")
         let result = try await ChildProgram.run(
-            try Executables.cloakroom(), ["serve", "--config", folder.path(of: "gateway.yaml")])
+            try Executables.cloakroom(), ["serve", "--config", directory.path(of: "gateway.yaml")])
         #expect(result.ending == ChildProgram.Ending(status: 1))
         #expect(result.errors.contains("tls."), "\(result.errors)")
     }
 
     @Test("Every line of the log is one JSON object, and every request has one")
     func accessLog() async throws {
-        try await ServedGateway.running { gateway, _ in
+        try await GatewayProcess.running { gateway, _ in
             let client = gateway.client
             _ = try await client.get("/episodes?quality=hd")
             _ = try await client.get("/videos/1")
@@ -109,7 +109,7 @@ struct ServeTests {
     func traceContext() async throws {
         let theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         for (trusted, set) in [(false, []), (true, ["trustedPeers=127.0.0.0/8"])] {
-            try await ServedGateway.running(set: set) { gateway, mock in
+            try await GatewayProcess.running(set: set) { gateway, mock in
                 let client = gateway.client
                 _ = try await client.get("/episodes", [("traceparent", theirs)])
                 _ = try await client.send(
@@ -135,7 +135,7 @@ struct ServeTests {
     @Test("The metrics of a whole scenario pass promtool")
     func promtool() async throws {
         let promtool = try Executables.onPath("promtool", package: "prometheus")
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
             _ = try await client.get("/episodes")
             _ = try await client.get("/videos/1")
@@ -156,11 +156,11 @@ struct ServeTests {
             ] {
                 #expect(metrics.body.contains(name))
             }
-            let folder = try TemporaryFolder()
-            try folder.write(metrics.body, to: "metrics")
+            let directory = try TemporaryDirectory()
+            try directory.write(metrics.body, to: "metrics")
             let result = try await ChildProgram.run(
                 URL(fileURLWithPath: "/bin/sh"), ["-c", "exec '\(promtool.path)' check metrics < metrics"],
-                directory: folder.url)
+                directory: directory.url)
             #expect(result.ending.status == 0, "\(result.output)\(result.errors)")
         }
     }

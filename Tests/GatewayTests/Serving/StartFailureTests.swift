@@ -9,11 +9,11 @@ import Testing
 @Suite("Failures at the start", .serialized, .timeLimit(.minutes(3)))
 struct StartFailureTests {
     private func serve(
-        _ configuration: GatewayFile, _ more: [String] = [], folder: TemporaryFolder
+        _ configuration: GatewayYAML, _ more: [String] = [], directory: TemporaryDirectory
     ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
-        try folder.write(configuration.yaml, to: "gateway.yaml")
+        try directory.write(configuration.yaml, to: "gateway.yaml")
         return try await ChildProgram.run(
-            try Executables.cloakroom(), ["serve", "--config", folder.path(of: "gateway.yaml")] + more)
+            try Executables.cloakroom(), ["serve", "--config", directory.path(of: "gateway.yaml")] + more)
     }
 
     /// Words of libraries that no operator needs.
@@ -26,13 +26,13 @@ struct StartFailureTests {
     @Test("Ports in use are told one a line, with the line of the configuration and what to do")
     func ports() async throws {
         try await ScriptedUpstream.running { _, port in
-            let folder = try TemporaryFolder()
-            var taken = GatewayFile(upstream: "http://127.0.0.1:9000")
+            let directory = try TemporaryDirectory()
+            var taken = GatewayYAML(upstream: "http://127.0.0.1:9000")
             taken.address = "127.0.0.1:\(port)"
-            let listener = try await serve(taken, folder: folder)
+            let listener = try await serve(taken, directory: directory)
             #expect(listener.ending == ChildProgram.Ending(status: 1))
             #expect(
-                listener.errors == folder.path(of: "gateway.yaml")
+                listener.errors == directory.path(of: "gateway.yaml")
                     + ":2:14: listeners.0.address: address already in use: another process listens on 127.0.0.1:\(port)"
                     + " (stop that process, or choose another port; serve --take-over replaces a gateway that runs there)\n"
             )
@@ -40,7 +40,7 @@ struct StartFailureTests {
 
             taken.adminAddress = "127.0.0.1:\(port)"
             taken.address = "127.0.0.1:0"
-            let admin = try await serve(taken, folder: folder)
+            let admin = try await serve(taken, directory: directory)
             #expect(admin.ending == ChildProgram.Ending(status: 1))
             #expect(admin.errors.split(separator: "\n").count == 1, "\(admin.errors)")
             #expect(
@@ -50,7 +50,7 @@ struct StartFailureTests {
             // Another address of the same port: two causes, two lines.
             try await ScriptedUpstream.running { _, other in
                 taken.address = "127.0.0.1:\(other)"
-                let both = try await serve(taken, folder: folder)
+                let both = try await serve(taken, directory: directory)
                 #expect(both.ending == ChildProgram.Ending(status: 1))
                 #expect(both.errors.split(separator: "\n").count == 2, "\(both.errors)")
                 expectPlain(both.errors + both.output)
@@ -61,17 +61,17 @@ struct StartFailureTests {
     @Test("A port that takes a permission is told with what grants it")
     func permission() async throws {
         let setpriv = try Executables.onPath("setpriv", package: "util-linux")
-        let folder = try TemporaryFolder()
-        var low = GatewayFile(upstream: "http://127.0.0.1:9000")
+        let directory = try TemporaryDirectory()
+        var low = GatewayYAML(upstream: "http://127.0.0.1:9000")
         low.address = "127.0.0.1:443"
-        try folder.write(low.yaml, to: "gateway.yaml")
+        try directory.write(low.yaml, to: "gateway.yaml")
         // What root may do all the same is taken from it.
         let result = try await ChildProgram.run(
             setpriv,
             [
                 "--bounding-set", "-net_bind_service", "--inh-caps", "-net_bind_service",
                 try Executables.cloakroom().path,
-                "serve", "--config", folder.path(of: "gateway.yaml"),
+                "serve", "--config", directory.path(of: "gateway.yaml"),
             ])
         #expect(result.ending == ChildProgram.Ending(status: 1))
         let lines = result.errors.split(separator: "\n")
@@ -83,10 +83,10 @@ struct StartFailureTests {
 
     @Test("An address that this machine does not have, and a name that nobody knows, are told as such")
     func addresses() async throws {
-        let folder = try TemporaryFolder()
-        var strange = GatewayFile(upstream: "http://127.0.0.1:9000")
+        let directory = try TemporaryDirectory()
+        var strange = GatewayYAML(upstream: "http://127.0.0.1:9000")
         strange.adminAddress = "192.0.2.1:9999"
-        let result = try await serve(strange, folder: folder)
+        let result = try await serve(strange, directory: directory)
         #expect(result.ending == ChildProgram.Ending(status: 1))
         #expect(
             result.errors.contains("admin.address: this machine has no address 192.0.2.1 (write one"),
@@ -101,31 +101,31 @@ struct StartFailureTests {
             first.remove()
             second.remove()
         }
-        let folder = try TemporaryFolder()
-        var configuration = GatewayFile(upstream: "http://127.0.0.1:9000")
+        let directory = try TemporaryDirectory()
+        var configuration = GatewayYAML(upstream: "http://127.0.0.1:9000")
         configuration.certificate = (first.certificateFile, second.keyFile)
-        let result = try await serve(configuration, folder: folder)
+        let result = try await serve(configuration, directory: directory)
         #expect(result.ending == ChildProgram.Ending(status: 1))
         #expect(result.errors.split(separator: "\n").count == 1, "\(result.errors)")
         #expect(result.errors.contains("gateway.yaml:7:16: listeners.1.tls.keyFile: "), "\(result.errors)")
         #expect(result.errors.contains(first.certificateFile) && result.errors.contains(second.keyFile))
         expectPlain(result.errors + result.output)
         let check = try await ChildProgram.run(
-            try Executables.cloakroom(), ["check-config", "--config", folder.path(of: "gateway.yaml")])
+            try Executables.cloakroom(), ["check-config", "--config", directory.path(of: "gateway.yaml")])
         #expect(check.ending.status == 1)
         #expect(check.output.contains(result.errors), "\(check.output)")
     }
 
     @Test("Warnings are logged at the start and at a reload, and check-config shows the same lines")
     func warnings() async throws {
-        let folder = try TemporaryFolder()
-        try folder.write("some-token", to: "token")
-        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: folder.path(of: "token"))
-        var configuration = GatewayFile(upstream: "http://127.0.0.1:9000")
-        configuration.apiTokenFile = folder.path(of: "token")
-        try folder.write(configuration.yaml, to: "gateway.yaml")
+        let directory = try TemporaryDirectory()
+        try directory.write("some-token", to: "token")
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: directory.path(of: "token"))
+        var configuration = GatewayYAML(upstream: "http://127.0.0.1:9000")
+        configuration.apiTokenFile = directory.path(of: "token")
+        try directory.write(configuration.yaml, to: "gateway.yaml")
         let program = try Executables.cloakroom()
-        let arguments = ["--config", folder.path(of: "gateway.yaml")]
+        let arguments = ["--config", directory.path(of: "gateway.yaml")]
         let check = try await ChildProgram.run(program, ["check-config"] + arguments)
         #expect(check.ending.status == 0)
         #expect(check.output.contains("upstreams.api.apiToken.valueFile"), "\(check.output)")

@@ -8,19 +8,20 @@ import Testing
 struct TakeOverTests {
     @Test("Rule 47: a second gateway on the same port does not start unless it is asked to take over")
     func second() async throws {
-        try await ServedGateway.running { first, _ in
-            let folder = try TemporaryFolder()
-            var same = GatewayFile(upstream: "http://127.0.0.1:9")
+        try await GatewayProcess.running { first, _ in
+            let directory = try TemporaryDirectory()
+            var same = GatewayYAML(upstream: "http://127.0.0.1:9")
             same.address = "127.0.0.1:\(first.clear.port)"
-            try folder.write(same.yaml, to: "second.yaml")
+            try directory.write(same.yaml, to: "second.yaml")
             let program = try Executables.cloakroom()
-            let refused = try await ChildProgram.run(program, ["serve", "--config", folder.path(of: "second.yaml")])
-            #expect(refused.ending == ChildProgram.Ending(status: 1))
-            #expect(refused.errors.contains("--take-over"), "\(refused.errors)")
+            let rejected = try await ChildProgram.run(
+                program, ["serve", "--config", directory.path(of: "second.yaml")])
+            #expect(rejected.ending == ChildProgram.Ending(status: 1))
+            #expect(rejected.errors.contains("--take-over"), "\(rejected.errors)")
             // Every request still reaches the first, whose upstream answers.
             for _ in 0..<20 { #expect(try await WebClient(first.clear).get("/episodes").status == 200) }
 
-            let arguments = ["serve", "--take-over", "--config", folder.path(of: "second.yaml")]
+            let arguments = ["serve", "--take-over", "--config", directory.path(of: "second.yaml")]
             try await ChildProgram.running(program, arguments) { second in
                 _ = try await second.waits(for: "the second listens") { program in
                     program.logLines.contains { $0.message == "listening" } ? true : nil
@@ -36,18 +37,18 @@ struct TakeOverTests {
 
     @Test("A gateway that takes over needs an address of its own for operators, and is told so")
     func admin() async throws {
-        try await ServedGateway.running { first, _ in
-            let folder = try TemporaryFolder()
-            var same = GatewayFile(upstream: "http://127.0.0.1:9")
+        try await GatewayProcess.running { first, _ in
+            let directory = try TemporaryDirectory()
+            var same = GatewayYAML(upstream: "http://127.0.0.1:9")
             same.address = "127.0.0.1:\(first.clear.port)"
             same.adminAddress = "127.0.0.1:\(first.admin.port)"
-            try folder.write(same.yaml, to: "second.yaml")
-            let refused = try await ChildProgram.run(
-                try Executables.cloakroom(), ["serve", "--take-over", "--config", folder.path(of: "second.yaml")])
-            #expect(refused.ending == ChildProgram.Ending(status: 1))
-            #expect(refused.errors.split(separator: "\n").count == 1, "\(refused.errors)")
+            try directory.write(same.yaml, to: "second.yaml")
+            let rejected = try await ChildProgram.run(
+                try Executables.cloakroom(), ["serve", "--take-over", "--config", directory.path(of: "second.yaml")])
+            #expect(rejected.ending == ChildProgram.Ending(status: 1))
+            #expect(rejected.errors.split(separator: "\n").count == 1, "\(rejected.errors)")
             #expect(
-                refused.errors.contains("a gateway that takes over needs an address of its own"), "\(refused.errors)")
+                rejected.errors.contains("a gateway that takes over needs an address of its own"), "\(rejected.errors)")
             #expect(try await WebClient(first.clear).get("/episodes").status == 200)
         }
     }

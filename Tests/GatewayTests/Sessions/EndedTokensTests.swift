@@ -7,7 +7,7 @@ struct EndedTokensTests {
     @Test("Rule 40: ended by name, all others, evicted or by an operator: the memory store has them revoked upstream")
     func memory() async throws {
         let set = ["session.maxSessionsPerAccount=2", "admin.token=an-admin-token-of-24-bytes"]
-        try await ServedGateway.running(set: set) { gateway, mock in
+        try await GatewayProcess.running(set: set) { gateway, mock in
             func revocations(_ count: Int) async throws {
                 try await eventually("\(count) tokens are revoked") {
                     mock.observations.snapshot().count("POST", "/auth/revoke") == count
@@ -21,11 +21,11 @@ struct EndedTokensTests {
             #expect(try await clients[1].send("DELETE", "/auth/sessions").status == 200)
             try await revocations(2)
             let operatorsClient = WebClient(gateway.admin)
-            let answer = try await operatorsClient.send(
+            let response = try await operatorsClient.send(
                 "POST", "/sessions/revoke",
                 [("Authorization", "Bearer an-admin-token-of-24-bytes"), ("Content-Type", "application/json")],
                 body: #"{"user":"JO@example.com"}"#)
-            #expect(answer.body == #"{"ended":1}"#)
+            #expect(response.body == #"{"ended":1}"#)
             try await revocations(3)
             #expect(gateway.program.output.contains(#""tokens":"revoking""#))
         }
@@ -33,10 +33,10 @@ struct EndedTokensTests {
 
     @Test(
         "Rule 40: a store that keeps sessions sealed cannot, and the audit line says so",
-        arguments: [SessionPlace.Kind.sqlite, .valkey])
-    func sealed(kind: SessionPlace.Kind) async throws {
-        try await SessionPlace.with(kind) { place in
-            try await ServedGateway.running(set: place.settings()) { gateway, mock in
+        arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
+    func sealed(kind: SessionStoreFixture.Kind) async throws {
+        try await SessionStoreFixture.with(kind) { place in
+            try await GatewayProcess.running(set: place.settings()) { gateway, mock in
                 let (one, other) = (gateway.client, gateway.client.other())
                 for client in [one, other] { #expect(try await client.signIn().status == 200) }
                 #expect(try await one.send("DELETE", "/auth/sessions").body == #"{"ended":1}"#)

@@ -58,16 +58,16 @@ struct SessionSourceTests {
     private func serving(
         _ file: File, set: [String] = [], body: (Serving) async throws -> Void
     ) async throws {
-        let folder = try TemporaryFolder()
-        try folder.write(file.yaml, to: "cloakroom.yaml")
-        let arguments = ["serve", "--config", folder.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
+        let directory = try TemporaryDirectory()
+        try directory.write(file.yaml, to: "cloakroom.yaml")
+        let arguments = ["serve", "--config", directory.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
         try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
             let address = try await program.waits(for: "clients can connect") { program in
                 program.logLines.first { $0.message == "listening" }?.address
             }
             try await body(
                 Serving(program: program, client: WebClient("http://\(address)")) {
-                    try folder.write($0, to: "cloakroom.yaml")
+                    try directory.write($0, to: "cloakroom.yaml")
                 })
         }
     }
@@ -90,9 +90,9 @@ struct SessionSourceTests {
 
     @Test(
         "Rule 34: after a reload to another upstream that one sees no token of the one before, and the session is revoked",
-        arguments: SessionPlace.Kind.allCases)
-    func reload(kind: SessionPlace.Kind) async throws {
-        try await SessionPlace.with(kind) { place in
+        arguments: SessionStoreFixture.Kind.allCases)
+    func reload(kind: SessionStoreFixture.Kind) async throws {
+        try await SessionStoreFixture.with(kind) { place in
             try await withMocks { a, b, file in
                 try await serving(file, set: place.settings()) { gateway async throws in
                     let clients = (0..<6).map { _ in gateway.client.other() }
@@ -131,9 +131,9 @@ struct SessionSourceTests {
 
     @Test(
         "Rule 34: the source outlives the process: after a restart with another upstream the session is revoked",
-        arguments: [SessionPlace.Kind.sqlite, .valkey])
-    func restart(kind: SessionPlace.Kind) async throws {
-        try await SessionPlace.with(kind) { place in
+        arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
+    func restart(kind: SessionStoreFixture.Kind) async throws {
+        try await SessionStoreFixture.with(kind) { place in
             try await withMocks { _, b, file in
                 var ticket: String?
                 try await serving(file, set: place.settings()) { gateway async throws in

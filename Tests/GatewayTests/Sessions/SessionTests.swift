@@ -6,7 +6,7 @@ import Testing
 struct SessionTests {
     @Test("Who am I tells the user and the session's times, and nobody without one")
     func whoAmI() async throws {
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
             let nobody = try await client.get("/auth")
             #expect(nobody.status == 401)
@@ -17,22 +17,22 @@ struct SessionTests {
             #expect(somebody.status == 200)
             #expect(somebody.body == signedIn.body)
             #expect(somebody.values(of: "Set-Cookie") == [])
-            let answer = try somebody.json(as: WhoAmI.self)
-            #expect(answer.user == WhoAmI.User(email: "jo@example.com", name: "Jo"))
-            #expect(answer.session.idleTimeoutSeconds == 900)
+            let response = try somebody.json(as: WhoAmI.self)
+            #expect(response.user == WhoAmI.User(email: "jo@example.com", name: "Jo"))
+            #expect(response.session.idleTimeoutSeconds == 900)
             #expect(mock.observations.snapshot().total == requests)
         }
     }
 
     @Test("A session that nobody uses ends as expired_idle; asking who one is does not count as use")
     func idleTimeout() async throws {
-        try await ServedGateway.running(set: ["session.idleTimeout=2s"]) { gateway, _ in
+        try await GatewayProcess.running(set: ["session.idleTimeout=2s"]) { gateway, _ in
             let client = gateway.client
             _ = try await client.signIn()
             // If asking were use, this would go on for eight hours.
             let end = try await eventually("the session ends") {
-                let answer = try await client.get("/auth")
-                return answer.status == 200 ? nil : answer
+                let response = try await client.get("/auth")
+                return response.status == 200 ? nil : response
             }
             #expect(end.status == 401)
             #expect(end.problem?.reason == "expired_idle")
@@ -46,12 +46,12 @@ struct SessionTests {
     @Test("A session in use ends as expired_absolute")
     func absoluteTimeout() async throws {
         let set = ["session.idleTimeout=2s", "session.absoluteTimeout=2s"]
-        try await ServedGateway.running(set: set) { gateway, mock in
+        try await GatewayProcess.running(set: set) { gateway, mock in
             let client = gateway.client
             _ = try await client.signIn()
             let end = try await eventually("the session ends") {
-                let answer = try await client.get("/videos/1")
-                return answer.status == 200 ? nil : answer
+                let response = try await client.get("/videos/1")
+                return response.status == 200 ? nil : response
             }
             #expect(end.status == 401)
             #expect(end.problem?.reason == "expired_absolute")
@@ -64,15 +64,15 @@ struct SessionTests {
 
     @Test("When there is no room, sign-ins are 503 with Retry-After, and who is signed in stays so")
     func noRoom() async throws {
-        try await ServedGateway.running(set: ["session.maxSessions=1"]) { gateway, mock in
+        try await GatewayProcess.running(set: ["session.maxSessions=1"]) { gateway, mock in
             let first = gateway.client
             let second = first.other()
             let signedIn = try await first.signIn()
             #expect(signedIn.status == 200)
-            let refused = try await second.signIn(email: "mia@example.com", password: "geheim")
-            #expect(refused.status == 503)
-            #expect(refused.problem?.code == "overloaded")
-            let retryAfter = try #require(refused.values(of: "Retry-After").first)
+            let rejected = try await second.signIn(email: "mia@example.com", password: "geheim")
+            #expect(rejected.status == 503)
+            #expect(rejected.problem?.code == "overloaded")
+            let retryAfter = try #require(rejected.values(of: "Retry-After").first)
             #expect((Int(retryAfter) ?? 0) > 0)
             #expect(second.cookie == nil)
             // The tokens that nobody will use are void.
@@ -89,13 +89,13 @@ struct SessionTests {
 
     @Test("Signing out takes effect although the API cannot be told")
     func signOutWithoutAPI() async throws {
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
             _ = try await client.signIn()
             let ticket = try #require(client.cookie)
             mock.faults.failNext("POST", "/auth/revoke", statuses: [500])
-            let answer = try await client.send("DELETE", "/auth")
-            #expect(answer.status == 204)
+            let response = try await client.send("DELETE", "/auth")
+            #expect(response.status == 204)
             #expect(client.cookie == nil)
             let stale = try await client.other(cookie: ticket).get("/auth")
             #expect(stale.status == 401)
@@ -107,7 +107,7 @@ struct SessionTests {
 
     @Test("Two different tickets, or something that is none, are no session")
     func oddCookies() async throws {
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
             _ = try await client.signIn()
             let ticket = try #require(client.cookie)
@@ -118,9 +118,9 @@ struct SessionTests {
                 "\(name)=\(ticket); \(name)=\(other)", "\(name)=", "\(name)=\(ticket)x", "\(name)=\"\(ticket)\"",
                 "\(name)=\(ticket.dropLast())", "\(name)", ";;;=;", "X\(name)=\(ticket)",
             ] {
-                let answer = try await client.other().get("/videos/1", [("Cookie", cookie)])
-                #expect(answer.status == 401, "\(cookie)")
-                #expect(answer.problem?.reason == "no_session", "\(cookie)")
+                let response = try await client.other().get("/videos/1", [("Cookie", cookie)])
+                #expect(response.status == 401, "\(cookie)")
+                #expect(response.problem?.reason == "no_session", "\(cookie)")
             }
             #expect(mock.observations.snapshot().total == requests)
             let twice = try await client.other().get("/videos/1", [("Cookie", "\(name)=\(ticket); \(name)=\(ticket)")])

@@ -5,10 +5,10 @@ import Testing
 /// What each store is for, seen from outside.
 @Suite("Sessions in every store", .serialized, .timeLimit(.minutes(4)))
 struct StoreTests {
-    @Test("Sign in, use, sign out, and the ticket opens nothing any more", arguments: SessionPlace.Kind.allCases)
-    func wholeLife(kind: SessionPlace.Kind) async throws {
-        try await SessionPlace.with(kind) { place in
-            try await ServedGateway.running(set: place.settings()) { gateway, mock in
+    @Test("Sign in, use, sign out, and the ticket opens nothing any more", arguments: SessionStoreFixture.Kind.allCases)
+    func wholeLife(kind: SessionStoreFixture.Kind) async throws {
+        try await SessionStoreFixture.with(kind) { place in
+            try await GatewayProcess.running(set: place.settings()) { gateway, mock in
                 let client = gateway.client
                 #expect(try await client.signIn().status == 200)
                 #expect(try await client.get("/videos/1").status == 200)
@@ -24,19 +24,19 @@ struct StoreTests {
         }
     }
 
-    @Test("A session outlives kill -9 of the gateway", arguments: [SessionPlace.Kind.sqlite, .valkey])
-    func killed(kind: SessionPlace.Kind) async throws {
-        try await SessionPlace.with(kind) { place in
+    @Test("A session outlives kill -9 of the gateway", arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
+    func killed(kind: SessionStoreFixture.Kind) async throws {
+        try await SessionStoreFixture.with(kind) { place in
             try await MockAPI.withServer(.withTwoUsers) { mock in
-                let file = GatewayFile(upstream: mock.baseURL)
-                let ticket = try await ServedGateway.running(file, set: place.settings()) { gateway async throws in
+                let file = GatewayYAML(upstream: mock.baseURL)
+                let ticket = try await GatewayProcess.running(file, set: place.settings()) { gateway async throws in
                     let client = gateway.client
                     #expect(try await client.signIn().status == 200)
                     gateway.program.send(SIGKILL)
                     #expect(try await gateway.program.ending().wasKilled)
                     return client.cookie
                 }
-                try await ServedGateway.running(file, set: place.settings()) { gateway async throws in
+                try await GatewayProcess.running(file, set: place.settings()) { gateway async throws in
                     let client = gateway.client.other(cookie: ticket)
                     #expect(try await client.get("/videos/1").status == 200)
                     #expect(try await client.get("/auth").json(as: WhoAmI.self).user.name == "Jo")
@@ -45,20 +45,22 @@ struct StoreTests {
         }
     }
 
-    @Test("A gateway secret is rotated without signing anybody out", arguments: [SessionPlace.Kind.sqlite, .valkey])
-    func rotation(kind: SessionPlace.Kind) async throws {
+    @Test(
+        "A gateway secret is rotated without signing anybody out",
+        arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
+    func rotation(kind: SessionStoreFixture.Kind) async throws {
         let old = "an old secret of the gateway's and long enough"
         let new = "a new secret of the gateway's and long enough"
-        try await SessionPlace.with(kind) { place in
+        try await SessionStoreFixture.with(kind) { place in
             try await MockAPI.withServer(.withTwoUsers) { mock in
-                let file = GatewayFile(upstream: mock.baseURL)
-                let ticket = try await ServedGateway.running(file, set: place.settings(secrets: [old])) {
+                let file = GatewayYAML(upstream: mock.baseURL)
+                let ticket = try await GatewayProcess.running(file, set: place.settings(secrets: [old])) {
                     gateway async throws in
                     let client = gateway.client
                     #expect(try await client.signIn().status == 200)
                     return client.cookie
                 }
-                try await ServedGateway.running(file, set: place.settings(secrets: [new, old])) {
+                try await GatewayProcess.running(file, set: place.settings(secrets: [new, old])) {
                     gateway async throws in
                     let client = gateway.client.other(cookie: ticket)
                     #expect(try await client.get("/videos/1").status == 200)
@@ -69,7 +71,7 @@ struct StoreTests {
                     gateway.program.send(SIGTERM)
                     #expect(try await gateway.program.ending().status == 0)
                 }
-                try await ServedGateway.running(file, set: place.settings(secrets: [new])) { gateway async throws in
+                try await GatewayProcess.running(file, set: place.settings(secrets: [new])) { gateway async throws in
                     let client = gateway.client.other(cookie: ticket)
                     #expect(try await client.get("/videos/1").status == 200)
                 }
@@ -79,22 +81,23 @@ struct StoreTests {
 
     @Test(
         "A record that cannot be opened is a session that is gone, with a line in the audit log, and nothing else",
-        arguments: [SessionPlace.Kind.sqlite, .valkey])
-    func unreadable(kind: SessionPlace.Kind) async throws {
-        try await SessionPlace.with(kind) { place in
+        arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
+    func unreadable(kind: SessionStoreFixture.Kind) async throws {
+        try await SessionStoreFixture.with(kind) { place in
             try await MockAPI.withServer(.withTwoUsers) { mock in
-                let file = GatewayFile(upstream: mock.baseURL)
-                let ticket = try await ServedGateway.running(file, set: place.settings()) { gateway async throws in
+                let file = GatewayYAML(upstream: mock.baseURL)
+                let ticket = try await GatewayProcess.running(file, set: place.settings()) { gateway async throws in
                     let client = gateway.client
                     #expect(try await client.signIn().status == 200)
                     return client.cookie
                 }
                 let foreign = "another secret that nobody else knows of"
-                try await ServedGateway.running(file, set: place.settings(secrets: [foreign])) { gateway async throws in
+                try await GatewayProcess.running(file, set: place.settings(secrets: [foreign])) {
+                    gateway async throws in
                     let client = gateway.client.other(cookie: ticket)
-                    let answer = try await client.get("/videos/1")
-                    #expect(answer.status == 401)
-                    #expect(answer.problem?.reason == "no_session")
+                    let response = try await client.get("/videos/1")
+                    #expect(response.status == 401)
+                    #expect(response.problem?.reason == "no_session")
                     try await eventually("the audit line") {
                         gateway.program.output.contains(#""event":"session_unreadable""#)
                     }
@@ -107,18 +110,19 @@ struct StoreTests {
 
     @Test("A store that is away at the start: it says so, is not ready, signs nobody in, and comes to be ready")
     func awayAtStart() async throws {
-        let place = SessionPlace(kind: .valkey, folder: try TemporaryFolder(), port: try await SessionPlace.freePort())
-        try await ServedGateway.running(set: place.settings()) { gateway, _ in
+        let place = SessionStoreFixture(
+            kind: .valkey, directory: try TemporaryDirectory(), port: try await SessionStoreFixture.freePort())
+        try await GatewayProcess.running(set: place.settings()) { gateway, _ in
             let admin = WebClient(gateway.admin)
             let ready = try await admin.get("/ready")
             #expect(ready.status == 503)
             #expect(ready.body.contains("session store"))
             #expect(try await admin.get("/live").status == 200)
             #expect(try await gateway.client.get("/episodes").status == 200)
-            let refused = try await gateway.client.signIn()
-            #expect(refused.status == 503)
-            #expect(refused.problem?.code == "store_unavailable")
-            #expect(refused.values(of: "Retry-After") != [])
+            let rejected = try await gateway.client.signIn()
+            #expect(rejected.status == 503)
+            #expect(rejected.problem?.code == "store_unavailable")
+            #expect(rejected.values(of: "Retry-After") != [])
             let stranger = gateway.client.other(cookie: String(repeating: "A", count: 43))
             #expect(try await stranger.get("/videos/1").status == 503)
             try await eventually("a line that says so") {
@@ -142,11 +146,11 @@ struct StoreTests {
             }
             var sessions: [Entry]
         }
-        try await SessionPlace.with(.valkey) { place in
+        try await SessionStoreFixture.with(.valkey) { place in
             try await MockAPI.withServer(.withTwoUsers) { mock in
-                let file = GatewayFile(upstream: mock.baseURL)
-                try await ServedGateway.running(file, set: place.settings()) { first in
-                    try await ServedGateway.running(file, set: place.settings()) { second in
+                let file = GatewayYAML(upstream: mock.baseURL)
+                try await GatewayProcess.running(file, set: place.settings()) { first in
+                    try await GatewayProcess.running(file, set: place.settings()) { second in
                         let phone = first.client
                         let laptop = second.client
                         let tablet = second.client
@@ -183,7 +187,7 @@ struct StoreTests {
     @Test("An operator ends sessions by user and by the id that stands in the log, with a token and not without")
     func adminRevoke() async throws {
         let token = "an-operators-token-for-tests"
-        try await ServedGateway.running(set: ["admin.token=\(token)"]) { gateway, _ in
+        try await GatewayProcess.running(set: ["admin.token=\(token)"]) { gateway, _ in
             let admin = WebClient(gateway.admin)
             let jo = gateway.client
             let mia = gateway.client
@@ -213,19 +217,19 @@ struct StoreTests {
 
     @Test("Failures at one replica count at the other")
     func sharedThrottle() async throws {
-        try await SessionPlace.with(.valkey) { place in
+        try await SessionStoreFixture.with(.valkey) { place in
             try await MockAPI.withServer(.withTwoUsers) { mock in
-                let file = GatewayFile(upstream: mock.baseURL)
-                try await ServedGateway.running(file, set: place.settings()) { first in
-                    try await ServedGateway.running(file, set: place.settings()) { second in
+                let file = GatewayYAML(upstream: mock.baseURL)
+                try await GatewayProcess.running(file, set: place.settings()) { first in
+                    try await GatewayProcess.running(file, set: place.settings()) { second in
                         for number in 0..<5 {
                             let gateway = number % 2 == 0 ? first : second
-                            let answer = try await gateway.client.signIn(password: "no")
-                            #expect(answer.status == 401)
+                            let response = try await gateway.client.signIn(password: "no")
+                            #expect(response.status == 401)
                         }
                         for gateway in [first, second] {
-                            let answer = try await gateway.client.signIn()
-                            #expect(answer.status == 429)
+                            let response = try await gateway.client.signIn()
+                            #expect(response.status == 429)
                         }
                     }
                 }
@@ -235,10 +239,10 @@ struct StoreTests {
 
     @Test(
         "Rule 25: a user who was changed at the API shows once the tokens are renewed",
-        arguments: SessionPlace.Kind.allCases)
-    func changedUser(kind: SessionPlace.Kind) async throws {
-        try await SessionPlace.with(kind) { place in
-            try await ServedGateway.running(set: place.settings()) { gateway, mock in
+        arguments: SessionStoreFixture.Kind.allCases)
+    func changedUser(kind: SessionStoreFixture.Kind) async throws {
+        try await SessionStoreFixture.with(kind) { place in
+            try await GatewayProcess.running(set: place.settings()) { gateway, mock in
                 let client = gateway.client
                 #expect(try await client.signIn().status == 200)
                 _ = mock.api.renameUser(email: "jo@example.com", to: "Joanna")
@@ -255,7 +259,7 @@ struct StoreTests {
 
     @Test("The sixth wrong password in a row is 429 with Retry-After, in whatever spelling the account is written")
     func throttle() async throws {
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
             let spellings = ["jo@example.com", "JO@example.com", "Jo@Example.Com", "jo@EXAMPLE.com", "jO@example.com"]
             for email in spellings { #expect(try await client.signIn(email: email, password: "no").status == 401) }

@@ -4,29 +4,29 @@ import Testing
 
 /// What an API's refusals of a sign-in become, from outside.
 @Suite("A sign-in that the API refuses", .serialized, .timeLimit(.minutes(3)))
-struct RefusedSignInTests {
+struct RejectedSignInTests {
     private func running(
-        set: [String] = [], _ body: (ServedGateway, ScriptedUpstream) async throws -> Void
+        set: [String] = [], _ body: (GatewayProcess, ScriptedUpstream) async throws -> Void
     ) async throws {
         try await ScriptedUpstream.running { upstream, port in
-            let file = GatewayFile(upstream: "http://127.0.0.1:\(port)")
-            try await ServedGateway.running(file, set: set) { gateway in try await body(gateway, upstream) }
+            let file = GatewayYAML(upstream: "http://127.0.0.1:\(port)")
+            try await GatewayProcess.running(file, set: set) { gateway in try await body(gateway, upstream) }
         }
     }
 
     @Test("Rule 32: a wrong password is 401 whatever refusal the API has for it, and then 429")
     func rejected() async throws {
         try await running { gateway, upstream in
-            let refusals = [
+            let rejections = [
                 ("400 Bad Request", #"{"error":"invalid_grant"}"#), ("400 Bad Request", "{}"),
                 ("401 Unauthorized", "{}"),
                 ("403 Forbidden", "{}"), ("422 Unprocessable Content", "{}"),
             ]
-            for (status, body) in refusals {
-                upstream.answer("POST /auth", with: ScriptedUpstream.json(body, status: status))
-                let answer = try await gateway.client.signIn()
-                #expect(answer.status == 401, "\(status)")
-                #expect(answer.problem?.code == "unauthorized")
+            for (status, body) in rejections {
+                upstream.response("POST /auth", with: ScriptedUpstream.json(body, status: status))
+                let response = try await gateway.client.signIn()
+                #expect(response.status == 401, "\(status)")
+                #expect(response.problem?.code == "unauthorized")
             }
             #expect(try await gateway.client.signIn().status == 429)
         }
@@ -35,11 +35,11 @@ struct RefusedSignInTests {
     @Test("Rule 32: a refusal of the call itself is 502, counts as an attempt, and the log says what to check")
     func misconfigured() async throws {
         try await running { gateway, upstream in
-            upstream.answer("POST /auth", with: ScriptedUpstream.json("{}", status: "404 Not Found"))
+            upstream.response("POST /auth", with: ScriptedUpstream.json("{}", status: "404 Not Found"))
             for _ in 0..<5 {
-                let answer = try await gateway.client.signIn()
-                #expect(answer.status == 502)
-                #expect(answer.problem?.code == "identity_misconfigured")
+                let response = try await gateway.client.signIn()
+                #expect(response.status == 502)
+                #expect(response.problem?.code == "identity_misconfigured")
             }
             #expect(try await gateway.client.signIn().status == 429)
             _ = try await gateway.program.waits(for: "the line about it") { program in
@@ -48,11 +48,11 @@ struct RefusedSignInTests {
             #expect(gateway.program.lines.count { $0.contains(#""event":"identity_misconfigured""#) } == 1)
         }
         try await running { gateway, upstream in
-            upstream.answer(
+            upstream.response(
                 "POST /auth", with: ScriptedUpstream.json(#"{"error":"invalid_client"}"#, status: "401 Unauthorized"))
-            let answer = try await gateway.client.signIn()
-            #expect(answer.status == 502)
-            #expect(answer.problem?.code == "identity_misconfigured")
+            let response = try await gateway.client.signIn()
+            #expect(response.status == 502)
+            #expect(response.problem?.code == "identity_misconfigured")
         }
     }
 
@@ -60,26 +60,26 @@ struct RefusedSignInTests {
         "Rule 32: signing in again and again with the right password comes to an end, at the bound of the configuration"
     )
     func successes() async throws {
-        try await ServedGateway.running(set: ["accounts.signInsPerAddress=3"]) { gateway, mock in
+        try await GatewayProcess.running(set: ["accounts.signInsPerAddress=3"]) { gateway, mock in
             for _ in 0..<3 { #expect(try await gateway.client.signIn().status == 200) }
-            let answer = try await gateway.client.signIn()
-            #expect(answer.status == 429)
-            #expect(answer.problem?.code == "throttled")
-            #expect(Int(answer.values(of: "Retry-After").first ?? "").map { (1...600).contains($0) } == true)
+            let response = try await gateway.client.signIn()
+            #expect(response.status == 429)
+            #expect(response.problem?.code == "throttled")
+            #expect(Int(response.values(of: "Retry-After").first ?? "").map { (1...600).contains($0) } == true)
             #expect(mock.observations.snapshot().count("POST", "/auth") == 3)
         }
     }
 
     @Test("Rule 31: forty bodies of nested brackets are refused without delay, and /live answers meanwhile")
     func nested() async throws {
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
             let body = String(repeating: "[", count: 505) + String(repeating: "]", count: 505)
             let time = try await ContinuousClock().measure {
                 for _ in 0..<40 {
-                    let answer = try await client.send(
+                    let response = try await client.send(
                         "POST", "/auth", [("Content-Type", "application/json")], body: body)
-                    #expect(answer.status == 400)
+                    #expect(response.status == 400)
                 }
             }
             #expect(time < .seconds(10))

@@ -16,26 +16,26 @@ struct SignInTargetsTests {
         var upstreams: [Upstream]
     }
 
-    private func circuits(_ gateway: ServedGateway) async throws -> [String] {
+    private func circuits(_ gateway: GatewayProcess) async throws -> [String] {
         try await WebClient(gateway.admin).get("/status.json").json(as: Status.self).upstreams[0].targets.map(\.circuit)
     }
 
     /// Serves before two targets, the first of which takes connections and never accepts them.
-    private func withDeafTarget(_ body: (ServedGateway, RunningMockAPI) async throws -> Void) async throws {
-        let deaf = try await UnansweredPort(.isDeaf)
+    private func withDeafTarget(_ body: (GatewayProcess, RunningMockAPI) async throws -> Void) async throws {
+        let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
         try await MockAPI.withServer(.withTwoUsers) { mock in
-            let file = GatewayFile(upstream: "http://127.0.0.1:\(deaf.port)\", \"\(mock.baseURL)")
+            let file = GatewayYAML(upstream: "http://127.0.0.1:\(deaf.port)\", \"\(mock.baseURL)")
             let set = ["timeouts.connect=3s", "timeouts.identity=20s"]
-            try await ServedGateway.running(file, set: set) { try await body($0, mock) }
+            try await GatewayProcess.running(file, set: set) { try await body($0, mock) }
         }
     }
 
     /// How long it takes until a request is answered with 200.
-    private func time(_ request: () async throws -> Answer) async throws -> Duration {
+    private func time(_ request: () async throws -> TestResponse) async throws -> Duration {
         let start = ContinuousClock.now
-        let answer = try await request()
-        #expect(answer.status == 200, "\(answer.body)")
+        let response = try await request()
+        #expect(response.status == 200, "\(response.body)")
         return ContinuousClock.now - start
     }
 
@@ -43,8 +43,8 @@ struct SignInTargetsTests {
     func turns() async throws {
         try await MockAPI.withServer(.withTwoUsers) { one in
             try await MockAPI.withServer(.withTwoUsers) { other in
-                let file = GatewayFile(upstream: "\(one.baseURL)\", \"\(other.baseURL)")
-                try await ServedGateway.running(file) { gateway async throws in
+                let file = GatewayYAML(upstream: "\(one.baseURL)\", \"\(other.baseURL)")
+                try await GatewayProcess.running(file) { gateway async throws in
                     for _ in 0..<10 { #expect(try await gateway.client.signIn().status == 200) }
                 }
                 for mock in [one, other] {

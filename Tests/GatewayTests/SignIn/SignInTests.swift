@@ -21,32 +21,32 @@ struct SignInTests {
 
     @Test("Credentials are taken as Basic, as JSON and as a form")
     func dialects() async throws {
-        try await ServedGateway.running { gateway, _ in
+        try await GatewayProcess.running { gateway, _ in
             let basic = try await gateway.client.signIn()
             let json = try await gateway.client.send(
                 "POST", "/auth", json, body: try document("jo@example.com", "secret"))
             let form = try await gateway.client.send("POST", "/auth", form, body: encoded("jo@example.com", "secret"))
-            for answer in [basic, json, form] {
-                #expect(answer.status == 200)
-                #expect(answer.values(of: "Content-Type") == ["application/json"])
-                #expect(try answer.json(as: WhoAmI.self).user.name == "Jo")
-                #expect(answer.cookie?.count == 43)
+            for response in [basic, json, form] {
+                #expect(response.status == 200)
+                #expect(response.values(of: "Content-Type") == ["application/json"])
+                #expect(try response.json(as: WhoAmI.self).user.name == "Jo")
+                #expect(response.cookie?.count == 43)
             }
         }
     }
 
     @Test("A wrong password and an unknown user get the same answer")
     func wrongCredentials() async throws {
-        try await ServedGateway.running { gateway, _ in
+        try await GatewayProcess.running { gateway, _ in
             let client = gateway.client
             let wrong = try await client.signIn(password: "wrong")
             let unknown = try await client.signIn(email: "nobody@example.com")
-            for answer in [wrong, unknown] {
-                #expect(answer.status == 401)
-                #expect(answer.problem?.code == "unauthorized")
-                #expect(answer.problem?.reason == "invalid_credentials")
-                #expect(answer.problem?.detail == "The email/password combination is invalid.")
-                #expect(answer.values(of: "Set-Cookie") == [])
+            for response in [wrong, unknown] {
+                #expect(response.status == 401)
+                #expect(response.problem?.code == "unauthorized")
+                #expect(response.problem?.reason == "invalid_credentials")
+                #expect(response.problem?.detail == "The email/password combination is invalid.")
+                #expect(response.values(of: "Set-Cookie") == [])
             }
             #expect(client.cookie == nil)
         }
@@ -59,17 +59,17 @@ struct SignInTests {
             "jo\u{1}@example.com", "jo@example.com\u{0}", "jo\u{0}@example.com", "jo@example.com\r\nX-Evil: 1",
             "jo@example.com\n", "jo\u{7f}@example.com", "jo@example", "@example.com", "jo", "",
         ]
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
             for address in addresses {
-                let answers = [
+                let responses = [
                     try await client.signIn(email: address),
                     try await client.send("POST", "/auth", json, body: try document(address, "secret")),
                     try await client.send("POST", "/auth", form, body: encoded(address, "secret")),
                 ]
-                for answer in answers {
-                    #expect(answer.status == 422, "\(address.debugDescription)")
-                    #expect(answer.problem?.code == "invalid_input")
+                for response in responses {
+                    #expect(response.status == 422, "\(address.debugDescription)")
+                    #expect(response.problem?.code == "invalid_input")
                 }
             }
             let empty = try await client.signIn(password: "")
@@ -82,7 +82,7 @@ struct SignInTests {
 
     @Test("What cannot be read is 400, and what is neither JSON nor a form 415")
     func unreadable() async throws {
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
             let broken = try await client.send("POST", "/auth", json, body: "{\"email\":")
             #expect(broken.status == 400)
@@ -98,25 +98,26 @@ struct SignInTests {
 
     @Test("A body of more than 1 KiB is 413, whether its length is told or not")
     func tooLarge() async throws {
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             let curl = try Curl()
             let room = 1_024 - (try document("jo@example.com", "")).utf8.count
-            try curl.folder.write(try document("jo@example.com", String(repeating: "x", count: room)), to: "largest")
-            try curl.folder.write(try document("jo@example.com", String(repeating: "x", count: room + 1)), to: "larger")
+            try curl.directory.write(try document("jo@example.com", String(repeating: "x", count: room)), to: "largest")
+            try curl.directory.write(
+                try document("jo@example.com", String(repeating: "x", count: room + 1)), to: "larger")
             let framings = ["X-Length: told", "Transfer-Encoding: chunked"]
             for field in framings {
-                let answer = try await curl(
+                let response = try await curl(
                     "-X", "POST", "-H", "Content-Type: application/json", "-H", field, "--data-binary", "@larger",
                     "\(gateway.clear)/auth")
-                #expect(answer.status == 413)
-                #expect(answer.problem?.code == "content_too_large")
+                #expect(response.status == 413)
+                #expect(response.problem?.code == "content_too_large")
             }
             #expect(mock.observations.snapshot().total == 0)
             for field in framings {
-                let answer = try await curl(
+                let response = try await curl(
                     "-X", "POST", "-H", "Content-Type: application/json", "-H", field, "--data-binary", "@largest",
                     "\(gateway.clear)/auth")
-                #expect(answer.problem?.reason == "invalid_credentials")
+                #expect(response.problem?.reason == "invalid_credentials")
             }
             let afterwards = try await gateway.client.signIn()
             #expect(afterwards.status == 200)
@@ -125,13 +126,13 @@ struct SignInTests {
 
     @Test("A planted cookie is not kept, and what is signed in with it opens nothing")
     func plantedCookie() async throws {
-        try await ServedGateway.running { gateway, _ in
+        try await GatewayProcess.running { gateway, _ in
             let planted = String(repeating: "A", count: 43)
             let victim = gateway.client.other(cookie: planted)
-            let answer = try await victim.signIn()
-            #expect(answer.status == 200)
-            #expect(answer.cookie?.count == 43)
-            #expect(answer.cookie != planted)
+            let response = try await victim.signIn()
+            #expect(response.status == 200)
+            #expect(response.cookie?.count == 43)
+            #expect(response.cookie != planted)
             let attacker = try await gateway.client.other(cookie: planted).get("/videos/1")
             #expect(attacker.status == 401)
             #expect(attacker.problem?.reason == "no_session")
@@ -140,13 +141,13 @@ struct SignInTests {
 
     @Test("Signing in again gives a new cookie and ends the session that came with it")
     func signInAgain() async throws {
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
             var cookies: [String] = []
             for round in 1...3 {
-                let answer = try await client.signIn()
-                #expect(answer.status == 200)
-                let cookie = try #require(answer.cookie)
+                let response = try await client.signIn()
+                #expect(response.status == 200)
+                let cookie = try #require(response.cookie)
                 #expect(!cookies.contains(cookie))
                 for old in cookies {
                     let stale = try await client.other(cookie: old).get("/videos/1")
@@ -164,7 +165,7 @@ struct SignInTests {
 
     @Test("A sign-in that fails leaves the session that came with it alone")
     func failedSignInAgain() async throws {
-        try await ServedGateway.running { gateway, _ in
+        try await GatewayProcess.running { gateway, _ in
             let client = gateway.client
             _ = try await client.signIn()
             let wrong = try await client.signIn(password: "wrong")
@@ -176,7 +177,7 @@ struct SignInTests {
 
     @Test("Two people who sign in at the same time never see each other")
     func twoPeople() async throws {
-        try await ServedGateway.running { gateway, _ in
+        try await GatewayProcess.running { gateway, _ in
             let people = [("jo@example.com", "secret"), ("mia@example.com", "geheim")]
             let cookies = try await withThrowingTaskGroup(of: [String].self) { group in
                 for (email, password) in people + people {

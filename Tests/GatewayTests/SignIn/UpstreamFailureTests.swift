@@ -23,7 +23,7 @@ struct UpstreamFailureTests {
         func whileUp(_ body: () async throws -> Void) async throws {
             try await mock.whileServing { _ in try await body() }
         }
-        try await ServedGateway.running(GatewayFile(upstream: "http://\(settings.host):\(settings.port)")) { gateway in
+        try await GatewayProcess.running(GatewayYAML(upstream: "http://\(settings.host):\(settings.port)")) { gateway in
             let client = gateway.client
             let statuses = Statuses()
             try await whileUp {
@@ -75,36 +75,36 @@ struct UpstreamFailureTests {
         ]
         try await ScriptedUpstream.running { upstream, port in
             // Each of them counts as an attempt.
-            let file = GatewayFile(upstream: "http://127.0.0.1:\(port)")
-            try await ServedGateway.running(file, set: ["accounts.throttle=false"]) { gateway in
+            let file = GatewayYAML(upstream: "http://127.0.0.1:\(port)")
+            try await GatewayProcess.running(file, set: ["accounts.throttle=false"]) { gateway in
                 func expectInvalidResponse(_ what: String) async throws {
-                    let answer = try await gateway.client.signIn()
-                    #expect(answer.status == 502, "\(what)")
-                    #expect(answer.problem?.code == "invalid_response", "\(what)")
-                    #expect(answer.values(of: "Set-Cookie") == [], "\(what)")
-                    #expect(!answer.textWithoutTicket.contains("canary"), "\(what)")
+                    let response = try await gateway.client.signIn()
+                    #expect(response.status == 502, "\(what)")
+                    #expect(response.problem?.code == "invalid_response", "\(what)")
+                    #expect(response.values(of: "Set-Cookie") == [], "\(what)")
+                    #expect(!response.textWithoutTicket.contains("canary"), "\(what)")
                 }
                 for (what, bytes) in signIns {
-                    upstream.answer("POST /auth", with: bytes)
+                    upstream.response("POST /auth", with: bytes)
                     try await expectInvalidResponse("sign-in: \(what)")
                 }
                 let long = tokens.replacingOccurrences(of: "canary-access", with: "canary-access-that-is-long")
-                upstream.answer("POST /auth", with: ScriptedUpstream.json(long))
+                upstream.response("POST /auth", with: ScriptedUpstream.json(long))
                 for (what, bytes) in users {
-                    upstream.answer("GET /user", with: bytes)
+                    upstream.response("GET /user", with: bytes)
                     try await expectInvalidResponse("user: \(what)")
                 }
-                upstream.answer("GET /user", with: ScriptedUpstream.json(#"{"email":"jo@example.com","name":"Jo"}"#))
-                let answer = try await gateway.client.signIn()
-                #expect(answer.status == 200)
-                #expect(!answer.textWithoutTicket.contains("canary"))
+                upstream.response("GET /user", with: ScriptedUpstream.json(#"{"email":"jo@example.com","name":"Jo"}"#))
+                let response = try await gateway.client.signIn()
+                #expect(response.status == 200)
+                #expect(!response.textWithoutTicket.contains("canary"))
             }
         }
     }
 
     @Test("A sign-in that the API fails with 500 is unreachable, and can be tried again")
     func internalError() async throws {
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             for path in [("POST", "/auth"), ("GET", "/user")] {
                 mock.faults.failNext(path.0, path.1, statuses: [500])
                 let client = gateway.client
@@ -120,15 +120,15 @@ struct UpstreamFailureTests {
 
     @Test("What the API answers on a forwarded route passes through untouched")
     func untouched() async throws {
-        try await ServedGateway.running { gateway, mock in
+        try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
             _ = try await client.signIn()
             for status in [400, 403, 404, 500, 503] {
                 mock.faults.failNext("GET", "/videos/1", statuses: [status])
-                let answer = try await client.get("/videos/1")
-                #expect(answer.status == status)
-                #expect(answer.body == #"{"error":"The mock was told to fail this request."}"#)
-                #expect(answer.values(of: "Set-Cookie") == [])
+                let response = try await client.get("/videos/1")
+                #expect(response.status == status)
+                #expect(response.body == #"{"error":"The mock was told to fail this request."}"#)
+                #expect(response.values(of: "Set-Cookie") == [])
             }
             let missing = try await client.get("/videos/4711")
             #expect(missing.status == 404)

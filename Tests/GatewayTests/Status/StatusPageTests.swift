@@ -24,7 +24,7 @@ struct StatusPageTests {
 
     @Test("A gateway in trouble says what it is, in every size and scheme")
     func trouble() async throws {
-        try await TroubledAdmin.running { address in
+        try await AdminWithFailures.running { address in
             let looks = try await Self.looks(at: address, waitingFor: "Not ready")
             for (name, look) in looks {
                 #expect(look.title == "Not ready · Cloakroom", "\(name)")
@@ -41,13 +41,13 @@ struct StatusPageTests {
 
     @Test("Every table can be scrolled by keyboard where it is wider than the screen, and has a caption and heads")
     func accessibility() async throws {
-        try await TroubledAdmin.running { address in
+        try await AdminWithFailures.running { address in
             let run = try await BrowserSession().run([
                 .size(width: 360, height: 780), .open(address + "/"), .waitForText("Not ready"),
-                .evaluate(Self.flaws), .look("page"),
+                .evaluate(Self.flaws), .snapshot("page"),
             ])
             #expect(run.values == [""])
-            #expect(run.looks["page"].map { $0.scrollWidth <= $0.clientWidth } == true)
+            #expect(run.snapshots["page"].map { $0.scrollWidth <= $0.clientWidth } == true)
         }
     }
 
@@ -74,21 +74,22 @@ struct StatusPageTests {
         """
 
     /// Looks at the page in every size and scheme, and checks what holds for each of them.
-    private static func looks(at address: String, waitingFor text: String) async throws -> [String: BrowserRun.Look] {
+    private static func looks(at address: String, waitingFor text: String) async throws -> [String: BrowserRun.Snapshot]
+    {
         let sizes = [(width: 1280, height: 900), (width: 390, height: 844)]
         var steps: [BrowserStep] = []
         for size in sizes {
             for scheme in BrowserStep.Scheme.allCases {
                 steps += [
                     .size(width: size.width, height: size.height), .scheme(scheme), .open(address + "/"),
-                    .waitForText(text), .look("\(size.width) \(scheme)"),
+                    .waitForText(text), .snapshot("\(size.width) \(scheme)"),
                 ]
             }
         }
         let run = try await BrowserSession().run(steps)
         #expect(run.console.isEmpty)
-        #expect(run.looks.count == 4)
-        for (name, look) in run.looks {
+        #expect(run.snapshots.count == 4)
+        for (name, look) in run.snapshots {
             #expect(look.scrollWidth <= look.clientWidth, "\(name)")
             #expect(look.beyondRightEdge == [], "\(name)")
             #expect(look.scripts == 0, "\(name)")
@@ -96,9 +97,9 @@ struct StatusPageTests {
             #expect(look.cookies == [], "\(name)")
         }
         for size in sizes {
-            let backgrounds = BrowserStep.Scheme.allCases.map { run.looks["\(size.width) \($0)"]?.background }
+            let backgrounds = BrowserStep.Scheme.allCases.map { run.snapshots["\(size.width) \($0)"]?.background }
             #expect(Set(backgrounds).count == 2)
         }
-        return run.looks
+        return run.snapshots
     }
 }

@@ -4,7 +4,7 @@ import Testing
 struct StatusSecrecyTests {
     @Test("Rule 19: the status page is on the operators' listener only, read-only and without anything of a session")
     func sessions() async throws {
-        try await ServedGateway.running { gateway, _ in
+        try await GatewayProcess.running { gateway, _ in
             let client = gateway.client
             #expect(try await client.signIn().status == 200)
             let ticket = try #require(client.cookie)
@@ -26,7 +26,7 @@ struct StatusSecrecyTests {
 
     @Test("It follows what happens: sessions, sign-ins and requests are there at the next look")
     func following() async throws {
-        try await ServedGateway.running { gateway, _ in
+        try await GatewayProcess.running { gateway, _ in
             let operators = WebClient(gateway.admin)
             #expect(try await operators.get("/").body.contains("No requests yet."))
             let client = gateway.client

@@ -5,7 +5,7 @@ import Foundation
 import Logging
 
 /// The admin listener of a gateway that is made up, and in trouble of every kind.
-enum TroubledAdmin {
+enum AdminWithFailures {
     /// Serves on a free port of loopback for as long as `body` takes.
     static func running<R>(_ body: (_ address: String) async throws -> R) async throws -> R {
         let (ports, bound) = AsyncStream.makeStream(of: Int.self)
@@ -29,13 +29,13 @@ enum TroubledAdmin {
         },
     ]
 
-    private static var source: StatusSource {
+    private static var source: StatusDataSource {
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         let problems = [
             "/etc/cloakroom/cloakroom.yaml:41:5: routes.2.upstream: there is no upstream “vidoes”: name one of api, videos",
             "/etc/cloakroom/cloakroom.yaml:58:18: session.idleTimeout: “15 minutes” is no duration: write 15m",
         ]
-        return StatusSource(
+        return StatusDataSource(
             config: {
                 ConfigStatus(
                     file: "/etc/cloakroom/cloakroom.yaml", hash: "9f86d081884c", loadedAt: now - .seconds(93_000),

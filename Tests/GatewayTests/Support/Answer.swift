@@ -1,7 +1,7 @@
 import Foundation
 
 /// An HTTP answer as a client gets it.
-struct Answer: Sendable {
+struct TestResponse: Sendable {
     var status: Int
     var fields: [(name: String, value: String)]
     var body: String

@@ -1,13 +1,13 @@
 /// What a browser saw while it did as it was told.
 struct BrowserRun: Decodable {
-    let looks: [String: Look]
+    let snapshots: [String: Snapshot]
     /// What the scripts returned, one after the other.
     let values: [String?]
     /// What the browser and the page complained about, violations of the Content-Security-Policy among it.
     let console: [ConsoleLine]
 
     /// A page at one moment.
-    struct Look: Decodable {
+    struct Snapshot: Decodable {
         let title: String
         /// What a reader sees.
         let text: String

@@ -16,15 +16,15 @@ struct BrowserSession {
     /// Does one step after the other.
     /// - Throws: ``Failed`` with the first step that cannot be done.
     func run(_ steps: [BrowserStep]) async throws -> BrowserRun {
-        let folder = try TemporaryFolder()
+        let directory = try TemporaryDirectory()
         let script = Script(
             browser: try Executables.onPath("chromium", package: "chromium").path,
             driver: try Executables.onPath("chromedriver", package: "chromium-driver").path,
-            profile: folder.path(of: "profile"), acceptsAnyCertificate: acceptsAnyCertificate, limit: stepLimit,
+            profile: directory.path(of: "profile"), acceptsAnyCertificate: acceptsAnyCertificate, limit: stepLimit,
             wholeLimit: wholeLimit, steps: steps)
-        try folder.write(String(decoding: try JSONEncoder().encode(script), as: UTF8.self), to: "script.json")
-        let driver = Executables.packageFolder.appending(path: "Tests/GatewayTests/Support/browser.py").path
-        let arguments = [driver, folder.path(of: "script.json")]
+        try directory.write(String(decoding: try JSONEncoder().encode(script), as: UTF8.self), to: "script.json")
+        let driver = Executables.packageDirectory.appending(path: "Tests/GatewayTests/Support/browser.py").path
+        let arguments = [driver, directory.path(of: "script.json")]
         // It ends by itself in time; killing it would leave the browser behind.
         let limit = Duration.seconds(wholeLimit + 30)
         return try await ChildProgram.running(try await Executables.python(with: "selenium"), arguments) { program in

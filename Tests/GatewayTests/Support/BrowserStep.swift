@@ -22,7 +22,7 @@ enum BrowserStep: Encodable {
     case evaluate(String)
     case deleteCookies
     /// Notes what the page looks like now, under a name of ``BrowserRun/looks``.
-    case look(String)
+    case snapshot(String)
 
     enum Scheme: String, Encodable, CaseIterable {
         case light, dark
@@ -61,7 +61,7 @@ enum BrowserStep: Encodable {
         case .waitUntilGone(let selector): try step.encode(selector, forKey: Key("waitUntilGone"))
         case .evaluate(let script): try step.encode(script, forKey: Key("evaluate"))
         case .deleteCookies: try step.encode(true, forKey: Key("deleteCookies"))
-        case .look(let name): try step.encode(name, forKey: Key("look"))
+        case .snapshot(let name): try step.encode(name, forKey: Key("look"))
         }
     }
 }

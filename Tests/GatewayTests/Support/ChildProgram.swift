@@ -18,13 +18,13 @@ final class ChildProgram: Sendable {
     }
 
     private let process: Process
-    private let files: TemporaryFolder
+    private let files: TemporaryDirectory
     private let state: Mutex<State>
 
     private init(
         _ executable: URL, _ arguments: [String], directory: URL?, environment: [String: String]
     ) throws {
-        files = try TemporaryFolder()
+        files = try TemporaryDirectory()
         state = Mutex(State())
         process = Process()
         process.executableURL = executable
@@ -108,7 +108,7 @@ final class ChildProgram: Sendable {
             // In this order: what a program says before it ends is there once it has ended.
             let isRunning = self.isRunning
             if let found = try find(self) { return found }
-            guard isRunning else { throw EndedEarly(what: what, said: self.output + self.errors) }
+            guard isRunning else { throw ExitedEarly(what: what, said: self.output + self.errors) }
             return nil
         }
     }
@@ -134,7 +134,7 @@ final class ChildProgram: Sendable {
         for continuation in waiting { continuation.resume(returning: ending) }
     }
 
-    struct EndedEarly: Error, CustomStringConvertible {
+    struct ExitedEarly: Error, CustomStringConvertible {
         let what: String
         let said: String
 

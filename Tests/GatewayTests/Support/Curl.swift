@@ -2,19 +2,19 @@ import Foundation
 
 /// The real curl, with a folder of its own for its cookie jars.
 struct Curl: Sendable {
-    let folder: TemporaryFolder
+    let directory: TemporaryDirectory
 
     init() throws {
-        folder = try TemporaryFolder()
+        directory = try TemporaryDirectory()
     }
 
     /// `curl -sk -i …`
-    func callAsFunction(_ arguments: String...) async throws -> Answer {
+    func callAsFunction(_ arguments: String...) async throws -> TestResponse {
         let result = try await run(["-sk", "-i"] + arguments)
         guard result.ending.status == 0 else {
             throw Failed(arguments: arguments, status: result.ending.status, said: result.errors)
         }
-        return try Answer(printed: result.output)
+        return try TestResponse(printed: result.output)
     }
 
     /// `curl …`, whatever comes of it.
@@ -22,7 +22,7 @@ struct Curl: Sendable {
         _ arguments: [String]
     ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
         try await ChildProgram.run(
-            try Executables.onPath("curl", package: "curl"), ["--max-time", "60"] + arguments, directory: folder.url)
+            try Executables.onPath("curl", package: "curl"), ["--max-time", "60"] + arguments, directory: directory.url)
     }
 
     struct Failed: Error {

@@ -14,12 +14,13 @@ enum Executables {
             Bundle.main.bundleURL,
         ]
         for start in starts {
-            var folder = start
+            var directory = start
             for _ in 0..<4 {
-                folder = folder.deletingLastPathComponent()
-                let candidate = folder.appending(path: "cloakroom")
-                var isFolder: ObjCBool = false
-                if FileManager.default.fileExists(atPath: candidate.path, isDirectory: &isFolder), !isFolder.boolValue,
+                directory = directory.deletingLastPathComponent()
+                let candidate = directory.appending(path: "cloakroom")
+                var isDirectory: ObjCBool = false
+                if FileManager.default.fileExists(atPath: candidate.path, isDirectory: &isDirectory),
+                    !isDirectory.boolValue,
                     FileManager.default.isExecutableFile(atPath: candidate.path)
                 {
                     return candidate
@@ -31,8 +32,8 @@ enum Executables {
 
     /// A program of the system.
     static func onPath(_ name: String, package: String) throws -> URL {
-        for folder in searchPath.split(separator: ":") {
-            let candidate = "\(folder)/\(name)"
+        for directory in searchPath.split(separator: ":") {
+            let candidate = "\(directory)/\(name)"
             if FileManager.default.isExecutableFile(atPath: candidate) { return URL(fileURLWithPath: candidate) }
         }
         throw NotFound(description: "\(name) is not on PATH: install Debian's package \(package)")
@@ -55,6 +56,6 @@ enum Executables {
     }
 
     /// The folder of the package, for the files that stand in it.
-    static let packageFolder = URL(fileURLWithPath: #filePath)
+    static let packageDirectory = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 }

@@ -1,6 +1,6 @@
 /// A configuration for the mock API behind a gateway: a clear-text listener, and one with TLS where there is a
 /// certificate.
-struct GatewayFile {
+struct GatewayYAML {
     /// Scheme, host and port.
     var upstream: String
     var apiToken = "demo-api-token"

@@ -22,7 +22,7 @@ enum RawConnection {
     }
 
     /// Whether nobody listens there.
-    static func isRefused(port: Int) async -> Bool {
+    static func isRejected(port: Int) async -> Bool {
         guard let channel = try? await connect(port: port) else { return true }
         try? await channel.close()
         return false

@@ -27,7 +27,7 @@ final class ScriptedUpstream: Sendable {
     }
 
     /// What to answer to a method and a path, as it goes over the wire. The connection is closed after it.
-    func answer(_ request: String, with bytes: String) {
+    func response(_ request: String, with bytes: String) {
         script.withLock { $0[request] = bytes }
     }
 
@@ -37,7 +37,7 @@ final class ScriptedUpstream: Sendable {
             + "Connection: close\r\n\r\n\(body)"
     }
 
-    private func answer(to head: String) -> String {
+    private func response(to head: String) -> String {
         let request = head.split(separator: " ").prefix(2).joined(separator: " ")
         return script.withLock { $0[request] } ?? Self.json("{}", status: "404 Not Found")
     }
@@ -58,7 +58,7 @@ final class ScriptedUpstream: Sendable {
             let head = String(buffer: received)
             guard head.contains("\r\n\r\n") else { return }
             received.clear()
-            context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: upstream.answer(to: head))), promise: nil)
+            context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: upstream.response(to: head))), promise: nil)
             context.close(promise: nil)
         }
 

@@ -2,7 +2,7 @@ import Foundation
 import MockAPI
 
 /// A `cloakroom serve` with a configuration on disk.
-struct ServedGateway {
+struct GatewayProcess {
     let program: ChildProgram
     /// `http://127.0.0.1:…`
     let clear: String
@@ -15,23 +15,23 @@ struct ServedGateway {
     /// Serves what stands in a configuration for as long as `body` takes.
     /// - Parameter set: What goes before it, as `key=value`.
     static func running<R>(
-        _ configuration: GatewayFile, set: [String] = [], body: (ServedGateway) async throws -> R
+        _ configuration: GatewayYAML, set: [String] = [], body: (GatewayProcess) async throws -> R
     ) async throws -> R {
-        let folder = try TemporaryFolder()
-        try folder.write(configuration.yaml, to: "cloakroom.yaml")
-        let arguments = ["serve", "--config", folder.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
+        let directory = try TemporaryDirectory()
+        try directory.write(configuration.yaml, to: "cloakroom.yaml")
+        let arguments = ["serve", "--config", directory.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
         return try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
-            try await body(try await ServedGateway(program, isTLS: configuration.certificate != nil))
+            try await body(try await GatewayProcess(program, isTLS: configuration.certificate != nil))
         }
     }
 
     /// The same with the mock API behind it.
     static func running<R: Sendable>(
         before settings: MockAPISettings = .withTwoUsers, set: [String] = [],
-        body: (ServedGateway, RunningMockAPI) async throws -> R
+        body: (GatewayProcess, RunningMockAPI) async throws -> R
     ) async throws -> R {
         try await MockAPI.withServer(settings) { mock in
-            let configuration = GatewayFile(upstream: mock.baseURL, apiToken: settings.apiToken)
+            let configuration = GatewayYAML(upstream: mock.baseURL, apiToken: settings.apiToken)
             return try await running(configuration, set: set) { gateway in try await body(gateway, mock) }
         }
     }

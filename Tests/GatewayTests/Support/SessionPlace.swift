@@ -3,7 +3,7 @@ import NIOCore
 import NIOPosix
 
 /// Where a gateway under test keeps its sessions, and what it is told of it. Several gateways may share one.
-struct SessionPlace {
+struct SessionStoreFixture {
     enum Kind: String, Sendable, CaseIterable {
         case memory, sqlite, valkey
     }
@@ -11,7 +11,7 @@ struct SessionPlace {
     static let secret = "a secret of the gateway's for tests and long enough"
 
     let kind: Kind
-    let folder: TemporaryFolder
+    let directory: TemporaryDirectory
     /// The port of the Redis server, if there is one.
     let port: Int
 
@@ -22,7 +22,7 @@ struct SessionPlace {
         var settings = ["session.store=\(kind.rawValue)", "session.secrets=\(known.joined(separator: ","))"]
         switch kind {
         case .memory: break
-        case .sqlite: settings.append("session.sqlite.path=\(folder.path(of: "sessions.sqlite"))")
+        case .sqlite: settings.append("session.sqlite.path=\(directory.path(of: "sessions.sqlite"))")
         case .valkey: settings.append("session.valkey.addresses=127.0.0.1:\(port)")
         }
         return settings
@@ -30,7 +30,7 @@ struct SessionPlace {
 
     /// Everything that the store has written down.
     func contents() throws -> [UInt8] {
-        let files = FileManager.default.enumerator(at: folder.url, includingPropertiesForKeys: nil)
+        let files = FileManager.default.enumerator(at: directory.url, includingPropertiesForKeys: nil)
         var bytes: [UInt8] = []
         while let file = files?.nextObject() as? URL {
             guard let data = try? Data(contentsOf: file) else { continue }
@@ -40,10 +40,12 @@ struct SessionPlace {
     }
 
     /// Has a store of a kind for as long as `body` takes.
-    static func with<R>(_ kind: Kind, body: (SessionPlace) async throws -> R) async throws -> R {
-        let folder = try TemporaryFolder()
-        guard kind == .valkey else { return try await body(SessionPlace(kind: kind, folder: folder, port: 0)) }
-        let place = SessionPlace(kind: kind, folder: folder, port: try await freePort())
+    static func with<R>(_ kind: Kind, body: (SessionStoreFixture) async throws -> R) async throws -> R {
+        let directory = try TemporaryDirectory()
+        guard kind == .valkey else {
+            return try await body(SessionStoreFixture(kind: kind, directory: directory, port: 0))
+        }
+        let place = SessionStoreFixture(kind: kind, directory: directory, port: try await freePort())
         return try await place.withServer { try await body(place) }
     }
 
@@ -51,7 +53,8 @@ struct SessionPlace {
     func withServer<R>(body: () async throws -> R) async throws -> R {
         let server = try Executables.onPath("redis-server", package: "redis-server")
         let arguments = [
-            "--port", "\(port)", "--bind", "127.0.0.1", "--dir", folder.url.path, "--save", "", "--appendonly", "yes",
+            "--port", "\(port)", "--bind", "127.0.0.1", "--dir", directory.url.path, "--save", "", "--appendonly",
+            "yes",
             "--appendfsync", "always",
         ]
         return try await ChildProgram.running(server, arguments) { program in

@@ -1,7 +1,7 @@
 import Foundation
 
 /// A folder of its own for as long as a test needs it.
-final class TemporaryFolder: Sendable {
+final class TemporaryDirectory: Sendable {
     let url: URL
 
     init() throws {

@@ -11,7 +11,7 @@ final class WebClient: Sendable {
 
     private struct State {
         var cookie: String?
-        var answers: [Answer] = []
+        var responses: [TestResponse] = []
     }
 
     let base: String
@@ -26,13 +26,13 @@ final class WebClient: Sendable {
     var cookie: String? { state.withLock { $0.cookie } }
 
     /// Everything that was answered so far.
-    var answers: [Answer] { state.withLock { $0.answers } }
+    var responses: [TestResponse] { state.withLock { $0.responses } }
 
-    func get(_ path: String, _ fields: [(String, String)] = []) async throws -> Answer {
+    func get(_ path: String, _ fields: [(String, String)] = []) async throws -> TestResponse {
         try await send("GET", path, fields)
     }
 
-    func signIn(email: String = "jo@example.com", password: String = "secret") async throws -> Answer {
+    func signIn(email: String = "jo@example.com", password: String = "secret") async throws -> TestResponse {
         try await send("POST", "/auth", [("Authorization", Self.basic(email, password))])
     }
 
@@ -43,7 +43,7 @@ final class WebClient: Sendable {
     /// Sends a request with the cookie that was set last, and keeps the one that the answer sets.
     func send(
         _ method: String, _ path: String, _ fields: [(String, String)] = [], body: String? = nil
-    ) async throws -> Answer {
+    ) async throws -> TestResponse {
         var request = HTTPClientRequest(url: base + path)
         request.method = HTTPMethod(rawValue: method)
         for (name, value) in fields { request.headers.add(name: name, value: value) }
@@ -51,14 +51,14 @@ final class WebClient: Sendable {
         if let body { request.body = .bytes(ByteBuffer(string: body)) }
         let response = try await http.execute(request, timeout: .seconds(60))
         let bytes = try await response.body.collect(upTo: 1 << 22)
-        let answer = Answer(
+        let recorded = TestResponse(
             status: Int(response.status.code), fields: response.headers.map { ($0.name, $0.value) },
             body: String(buffer: bytes))
         state.withLock { state in
-            if !answer.values(of: "Set-Cookie").isEmpty { state.cookie = answer.cookie }
-            state.answers.append(answer)
+            if !recorded.values(of: "Set-Cookie").isEmpty { state.cookie = recorded.cookie }
+            state.responses.append(recorded)
         }
-        return answer
+        return recorded
     }
 
     /// Another client, with a cookie that somebody gave it.

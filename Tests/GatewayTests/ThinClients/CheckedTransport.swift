@@ -19,7 +19,7 @@ final class CheckedTransport: Transport {
 
     /// Has one for as long as `body` takes.
     static func with<R: Sendable>(
-        _ gateway: CourseGateway, body: (EpisodesClient, CheckedTransport) async throws -> R
+        _ gateway: SampleAppGateway, body: (EpisodesClient, CheckedTransport) async throws -> R
     ) async throws -> R {
         guard let storage = URLSessionConfiguration.ephemeral.httpCookieStorage,
             let address = URL(string: gateway.address)
@@ -43,16 +43,16 @@ final class CheckedTransport: Transport {
             outgoing.headers.add(name: name, value: value)
         }
         if let body = request.httpBody { outgoing.body = .bytes(ByteBuffer(bytes: body)) }
-        let answer = try await http.execute(outgoing, timeout: .seconds(60))
-        let bytes = try await answer.body.collect(upTo: 1 << 22)
+        let response = try await http.execute(outgoing, timeout: .seconds(60))
+        let bytes = try await response.body.collect(upTo: 1 << 22)
         var fields: [String: String] = [:]
         // HTTP/2 has lower-case names, and Foundation looks for `Set-Cookie`.
-        for (name, value) in answer.headers { fields[name.capitalized] = value }
+        for (name, value) in response.headers { fields[name.capitalized] = value }
         storage.setCookies(
             HTTPCookie.cookies(withResponseHeaderFields: fields, for: url), for: url, mainDocumentURL: nil)
         guard
             let response = HTTPURLResponse(
-                url: url, statusCode: Int(answer.status.code), httpVersion: nil, headerFields: fields)
+                url: url, statusCode: Int(response.status.code), httpVersion: nil, headerFields: fields)
         else { throw URLError(.badServerResponse) }
         return (Data(bytes.readableBytesView), response)
     }

@@ -4,7 +4,7 @@ import MockAPI
 @testable import cloakroom
 
 /// A `cloakroom serve` with TLS and the demo's routes, before a mock API that the test holds in its hands.
-struct CourseGateway {
+struct SampleAppGateway {
     let program: ChildProgram
     /// `https://localhost:…`
     let address: String
@@ -17,20 +17,21 @@ struct CourseGateway {
     ///   - set: What goes before the configuration, as `key=value`.
     static func running<R: Sendable>(
         before settings: MockAPISettings = .withTwoUsers, api: String? = nil, set: [String] = [],
-        body: (CourseGateway, RunningMockAPI) async throws -> R
+        body: (SampleAppGateway, RunningMockAPI) async throws -> R
     ) async throws -> R {
         let certificate = try DemoCertificate()
         defer { certificate.remove() }
         return try await MockAPI.withServer(settings) { mock in
-            let folder = try TemporaryFolder()
+            let directory = try TemporaryDirectory()
             let yaml = configuration(page: mock.baseURL, api: api ?? mock.baseURL, certificate: certificate)
-            try folder.write(yaml, to: "cloakroom.yaml")
-            let arguments = ["serve", "--config", folder.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
+            try directory.write(yaml, to: "cloakroom.yaml")
+            let arguments =
+                ["serve", "--config", directory.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
             return try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
                 let listening = try await program.waits(for: "clients can connect") { program in
                     program.logLines.first { $0.message == "listening" }?.address
                 }
-                let gateway = CourseGateway(
+                let gateway = SampleAppGateway(
                     program: program, address: "https://localhost:\(listening.port)",
                     certificateFile: certificate.certificateFile)
                 return try await body(gateway, mock)

@@ -10,7 +10,7 @@ struct DemoPageFailureTests {
 
     @Test("What is no e-mail address is refused at the form, and the fields say so")
     func invalidInput() async throws {
-        try await CourseGateway.running { gateway, mock in
+        try await SampleAppGateway.running { gateway, mock in
             let run = try await browser.run(
                 [.open("\(gateway.address)/"), .waitFor("#sign-in")] + signIn(email: "jo@@example.com") + [
                     .waitForText("Enter a valid email address and a password."),
@@ -25,35 +25,35 @@ struct DemoPageFailureTests {
 
     @Test("After too many wrong passwords it says so, counts down, and lets nobody press the button")
     func throttled() async throws {
-        try await CourseGateway.running { gateway, _ in
+        try await SampleAppGateway.running { gateway, _ in
             let run = try await browser.run(
                 [.open("\(gateway.address)/"), .waitFor("#sign-in"), .evaluate(Scripts.wrongPasswords)] + signIn() + [
                     .waitForText("Too many attempts. Try again later. ("), .waitFor("#submit:disabled"),
                     .waitForText("You may try again now."), .waitFor("#submit:enabled"),
                 ] + signIn() + [.waitForText("Welcome, Jo.")])
             #expect(run.values == ["429"])
-            #expect(run.unexpectedComplaints == [])
+            #expect(run.unexpectedProblems == [])
         }
     }
 
     @Test("What the API itself fails at is said in the page's words, and trying again helps")
     func upstreamError() async throws {
-        try await CourseGateway.running { gateway, mock in
+        try await SampleAppGateway.running { gateway, mock in
             mock.faults.failNext("GET", "/episodes", statuses: [500])
             let run = try await browser.run([
                 .open("\(gateway.address)/"), .waitForText("The list of episodes could not be fetched."),
-                .look("failed"),
+                .snapshot("failed"),
                 .click("#retry"), .waitFor(".episode"), .waitUntilGone("#message"),
             ])
-            #expect(!(try #require(run.looks["failed"]).text.contains("The mock was told")))
+            #expect(!(try #require(run.snapshots["failed"]).text.contains("The mock was told")))
         }
     }
 
     @Test("An API that cannot be reached, and one that makes no sense, are said in the routes' words")
     func badUpstream() async throws {
         try await ScriptedUpstream.running { upstream, port in
-            upstream.answer("GET /episodes", with: "nonsense\r\n\r\n")
-            try await CourseGateway.running(api: "http://127.0.0.1:\(port)") { gateway, _ in
+            upstream.response("GET /episodes", with: "nonsense\r\n\r\n")
+            try await SampleAppGateway.running(api: "http://127.0.0.1:\(port)") { gateway, _ in
                 let run = try await browser.run([
                     .open("\(gateway.address)/"), .waitForText("The list of episodes could not be fetched."),
                     .evaluate("return document.querySelector('#message').dataset.code"),
@@ -61,24 +61,24 @@ struct DemoPageFailureTests {
                 #expect(run.values == ["failed_request"])
             }
         }
-        let nowhere = "http://127.0.0.1:\(try await SessionPlace.freePort())"
-        try await CourseGateway.running(api: nowhere) { gateway, _ in
+        let nowhere = "http://127.0.0.1:\(try await SessionStoreFixture.freePort())"
+        try await SampleAppGateway.running(api: nowhere) { gateway, _ in
             let run = try await browser.run(
                 [
                     .open("\(gateway.address)/"), .waitFor("#retry"),
-                    .evaluate("return document.querySelector('#message').dataset.code"), .look("list"),
+                    .evaluate("return document.querySelector('#message').dataset.code"), .snapshot("list"),
                 ] + signIn() + [
                     .waitForText("You need a network connection to sign in."),
                     .evaluate("return document.querySelector('#form-message').dataset.code"),
                 ])
             #expect(run.values == ["unreachable", "unreachable"])
-            #expect(try #require(run.looks["list"]).text.contains("The service could not be reached."))
+            #expect(try #require(run.snapshots["list"]).text.contains("The service could not be reached."))
         }
     }
 
     @Test("When the gateway is gone, it says that there is no network")
     func network() async throws {
-        try await CourseGateway.running { gateway, mock in
+        try await SampleAppGateway.running { gateway, mock in
             async let watched = browser.run([
                 .open("\(gateway.address)/"), .waitFor(".episode"), .evaluate(Scripts.keepsPlaying),
                 .waitForText("You need a network connection."),
@@ -94,15 +94,15 @@ struct DemoPageFailureTests {
 
     @Test("A session that was ended elsewhere ends here too, with the route's sentence")
     func endedElsewhere() async throws {
-        try await CourseGateway.running { gateway, mock in
+        try await SampleAppGateway.running { gateway, mock in
             let run = try await browser.run(
                 [.open("\(gateway.address)/"), .waitFor(".episode")] + signIn() + [
                     .waitForText("Welcome, Jo."), .click(".play"), .waitFor("#video"), .evaluate(Scripts.playback),
                     .deleteCookies, .click(".play"),
                     .waitForText("You need to be signed in to watch this episode."), .waitFor("#sign-in"),
-                    .waitUntilGone("#video"), .look("out"),
+                    .waitUntilGone("#video"), .snapshot("out"),
                 ])
-            #expect(!(try #require(run.looks["out"]).text.contains("Signed in as")))
+            #expect(!(try #require(run.snapshots["out"]).text.contains("Signed in as")))
             #expect(mock.observations.snapshot().count("GET", "/videos/1") == 1)
         }
     }

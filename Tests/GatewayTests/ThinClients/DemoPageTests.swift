@@ -14,35 +14,35 @@ struct DemoPageTests {
         try await RunningDemo.running { demo in
             let run = try await browser.run(
                 [
-                    .open("\(demo.gateway)/"), .waitFor(".episode"), .waitFor("#sign-in"), .look("list"),
+                    .open("\(demo.gateway)/"), .waitFor(".episode"), .waitFor("#sign-in"), .snapshot("list"),
                     .click(".play"),
                     .waitForText("You need to be signed in to watch this episode."),
                     .evaluate("return document.activeElement.id"),
                 ] + signIn(password: "wrong") + [
-                    .waitForText("The email/password combination is invalid."), .look("refused"),
+                    .waitForText("The email/password combination is invalid."), .snapshot("refused"),
                 ])
-            let list = try #require(run.looks["list"])
+            let list = try #require(run.snapshots["list"])
             #expect(list.text.contains("1. Values First"))
             #expect(!list.text.contains("You need to be signed in"))
             #expect(run.values == ["email"])
-            #expect(try #require(run.looks["refused"]).cookies.isEmpty)
-            #expect(run.unexpectedComplaints == [])
+            #expect(try #require(run.snapshots["refused"]).cookies.isEmpty)
+            #expect(run.unexpectedProblems == [])
         }
     }
 
     @Test("Who signs in sees the episode that was asked for, and no script sees more than that")
     func signedIn() async throws {
-        try await CourseGateway.running { gateway, mock in
+        try await SampleAppGateway.running { gateway, mock in
             let run = try await browser.run(
                 [
                     .open("\(gateway.address)/"), .waitFor(".episode"), .click(".play"),
                     .waitForText("You need to be signed in"),
                 ] + signIn() + [
                     .waitForText("Signed in as Jo"), .waitFor("#video"), .evaluate(Scripts.playback),
-                    .waitFor(".session"), .look("playing"), .evaluate(Scripts.everythingVisible),
+                    .waitFor(".session"), .snapshot("playing"), .evaluate(Scripts.everythingVisible),
                     .open("\(gateway.address)/"), .waitForText("Signed in as Jo"),
                 ])
-            let playing = try #require(run.looks["playing"])
+            let playing = try #require(run.snapshots["playing"])
             #expect(playing.text.contains("Values First"))
             #expect(
                 playing.cookies
@@ -65,58 +65,59 @@ struct DemoPageTests {
                 #expect(!visible.contains(word), "\(word)")
             }
             #expect(seen.recent.contains { $0.path == "/media/1" && !$0.values(of: "Range").isEmpty })
-            #expect(run.unexpectedComplaints == [])
+            #expect(run.unexpectedProblems == [])
         }
     }
 
     @Test("Who signs out can play nothing any more, and the API is not asked")
     func signOut() async throws {
-        try await CourseGateway.running { gateway, mock in
+        try await SampleAppGateway.running { gateway, mock in
             let run = try await browser.run(
                 [.open("\(gateway.address)/"), .waitFor(".episode")] + signIn() + [
                     .waitForText("Welcome, Jo."), .click(".play"), .waitFor("#video"), .click("#sign-out"),
-                    .waitForText("You are signed out."), .waitUntilGone("#video"), .waitFor("#sign-in"), .look("out"),
+                    .waitForText("You are signed out."), .waitUntilGone("#video"), .waitFor("#sign-in"),
+                    .snapshot("out"),
                     .click(".play"), .waitForText("You need to be signed in to watch this episode."),
                 ])
-            #expect(try #require(run.looks["out"]).cookies.isEmpty)
+            #expect(try #require(run.snapshots["out"]).cookies.isEmpty)
             #expect(mock.observations.snapshot().count("GET", "/videos/1") == 1)
             #expect(mock.observations.snapshot().count("POST", "/auth/revoke") == 1)
-            #expect(run.unexpectedComplaints == [])
+            #expect(run.unexpectedProblems == [])
         }
     }
 
     @Test("Sessions elsewhere are listed and can be ended from here")
     func sessions() async throws {
-        try await CourseGateway.running { gateway, _ in
+        try await SampleAppGateway.running { gateway, _ in
             try await CheckedTransport.with(gateway) { client, _ in
                 _ = try await client.signIn(email: "jo@example.com", password: "secret")
                 let run = try await browser.run(
                     [.open("\(gateway.address)/")] + signIn() + [
-                        .waitFor(".session .end"), .look("two"), .click(".session .end"),
-                        .waitUntilGone(".session .end"), .look("one"), .click("#sign-out"),
+                        .waitFor(".session .end"), .snapshot("two"), .click(".session .end"),
+                        .waitUntilGone(".session .end"), .snapshot("one"), .click("#sign-out"),
                         .waitForText("You are signed out."),
                     ])
-                #expect(try #require(run.looks["two"]).text.contains("End all others"))
-                #expect(!(try #require(run.looks["one"]).text.contains("End all others")))
+                #expect(try #require(run.snapshots["two"]).text.contains("End all others"))
+                #expect(!(try #require(run.snapshots["one"]).text.contains("End all others")))
                 #expect(await clientError { try await client.me() }?.reason == "revoked")
-                #expect(run.unexpectedComplaints == [])
+                #expect(run.unexpectedProblems == [])
             }
         }
     }
 
     @Test("It fits a phone and a desk, in light and in dark", arguments: BrowserStep.Scheme.allCases)
     func layout(scheme: BrowserStep.Scheme) async throws {
-        try await CourseGateway.running { gateway, _ in
+        try await SampleAppGateway.running { gateway, _ in
             var steps: [BrowserStep] = [.scheme(scheme), .open("\(gateway.address)/"), .waitFor(".episode")]
             let widths = [320, 390, 1_280]
-            for width in widths { steps += [.size(width: width, height: 844), .look("out \(width)")] }
-            steps += signIn(password: "wrong") + [.waitForText("combination is invalid"), .look("wrong")]
+            for width in widths { steps += [.size(width: width, height: 844), .snapshot("out \(width)")] }
+            steps += signIn(password: "wrong") + [.waitForText("combination is invalid"), .snapshot("wrong")]
             steps += signIn()
             steps += [.waitForText("Welcome, Jo."), .click(".play"), .waitFor("#video"), .waitFor(".session")]
-            for width in widths { steps += [.size(width: width, height: 844), .look("in \(width)")] }
+            for width in widths { steps += [.size(width: width, height: 844), .snapshot("in \(width)")] }
             let run = try await browser.run(steps)
-            #expect(run.looks.count == 7)
-            for (name, look) in run.looks {
+            #expect(run.snapshots.count == 7)
+            for (name, look) in run.snapshots {
                 #expect(look.scrollWidth <= look.clientWidth, "\(name)")
                 #expect(look.beyondRightEdge == [], "\(name)")
                 #expect(look.lowestContrast >= 4.5, "\(name): \(look.lowestContrastText)")
@@ -132,7 +133,7 @@ func signIn(email: String = "jo@example.com", password: String = "secret") -> [B
 
 extension BrowserRun {
     /// What the browser complained about, but for answers that say no: those are what is tested.
-    var unexpectedComplaints: [String] {
+    var unexpectedProblems: [String] {
         console.filter { ["SEVERE", "WARNING"].contains($0.level) }
             .filter { !($0.source == "network" && $0.text.contains("the server responded with a status of 4")) }
             .map(\.text)

@@ -9,7 +9,7 @@ import ThinClient
 struct EpisodesClientTests {
     @Test("Over TLS it signs in, lists, gets a video and signs out, and all that it has is a cookie")
     func whole() async throws {
-        try await CourseGateway.running { gateway, mock in
+        try await SampleAppGateway.running { gateway, mock in
             try await CheckedTransport.with(gateway) { client, transport in
                 let episodes = try await client.episodes()
                 #expect(episodes.count >= 20)
@@ -36,10 +36,10 @@ struct EpisodesClientTests {
                 // Foundation on Linux keeps what Max-Age=0 should remove, but without the ticket.
                 let left = (transport.storage.cookies ?? []).map(\.value).joined()
                 #expect(left.isEmpty)
-                let refusal = await clientError { try await client.video(id: first.videoID) }
-                #expect(refusal?.code == .unauthorized)
-                #expect(refusal?.reason == "no_session")
-                #expect(refusal?.userMessage == "You need to be signed in to watch this episode.")
+                let rejection = await clientError { try await client.video(id: first.videoID) }
+                #expect(rejection?.code == .unauthorized)
+                #expect(rejection?.reason == "no_session")
+                #expect(rejection?.userMessage == "You need to be signed in to watch this episode.")
                 #expect(mock.observations.snapshot().count("GET", "/videos/1") == 1)
             }
         }
@@ -47,7 +47,7 @@ struct EpisodesClientTests {
 
     @Test("With a URLSession and its cookie storage it does the same")
     func session() async throws {
-        try await ServedGateway.running { gateway, _ in
+        try await GatewayProcess.running { gateway, _ in
             let client = EpisodesClient(gateway: try #require(URL(string: gateway.clear)))
             let stranger = await clientError { try await client.me() }
             #expect(stranger?.reason == "no_session")
@@ -66,7 +66,7 @@ struct EpisodesClientTests {
 
     @Test("A certificate that the system does not trust is no connection, and no password leaves")
     func untrusted() async throws {
-        try await CourseGateway.running { gateway, mock in
+        try await SampleAppGateway.running { gateway, mock in
             let client = EpisodesClient(gateway: try #require(URL(string: gateway.address)))
             let failure = await clientError { try await client.signIn(email: "jo@example.com", password: "secret") }
             #expect(failure?.code == .network)
@@ -76,8 +76,8 @@ struct EpisodesClientTests {
     }
 
     @Test("Wrong credentials, no credentials and too many attempts are told apart, in sentences for people")
-    func refusals() async throws {
-        try await CourseGateway.running { gateway, _ in
+    func rejections() async throws {
+        try await SampleAppGateway.running { gateway, _ in
             try await CheckedTransport.with(gateway) { client, transport in
                 let invalid = await clientError { try await client.signIn(email: "a@@b", password: "x") }
                 #expect(invalid?.code == .invalidInput)
@@ -89,8 +89,10 @@ struct EpisodesClientTests {
                 }
                 // The first wait is a second; a machine with much else to do may let it pass, and the next one is longer.
                 let throttled = try await eventually("it is throttled") {
-                    let refusal = await clientError { try await client.signIn(email: "jo@example.com", password: "no") }
-                    return refusal?.code == .throttled ? refusal : nil
+                    let rejection = await clientError {
+                        try await client.signIn(email: "jo@example.com", password: "no")
+                    }
+                    return rejection?.code == .throttled ? rejection : nil
                 }
                 #expect(try #require(throttled.retryAfter) >= .seconds(1))
                 #expect(throttled.userMessage == "Too many attempts. Try again later.")
@@ -100,10 +102,10 @@ struct EpisodesClientTests {
     }
 
     @Test("Tokens are renewed underneath, before they end and when they are refused, and the client notices nothing")
-    func renewal() async throws {
+    func refresh() async throws {
         var settings = MockAPISettings.withTwoUsers
         settings.accessTokenLifetime = .seconds(1)
-        try await CourseGateway.running(before: settings) { gateway, mock in
+        try await SampleAppGateway.running(before: settings) { gateway, mock in
             try await CheckedTransport.with(gateway) { client, transport in
                 _ = try await client.signIn(email: "jo@example.com", password: "secret")
                 let ticket = transport.storage.cookies?.first?.value
@@ -121,16 +123,16 @@ struct EpisodesClientTests {
 
     @Test("A session that was not used for too long is unauthorized, with the reason")
     func expired() async throws {
-        try await CourseGateway.running(set: ["session.idleTimeout=1s"]) { gateway, mock in
+        try await SampleAppGateway.running(set: ["session.idleTimeout=1s"]) { gateway, mock in
             try await CheckedTransport.with(gateway) { client, _ in
                 _ = try await client.signIn(email: "jo@example.com", password: "secret")
                 // Asking who one is does not keep a session alive.
                 let over = try await eventually("the session is over") { await clientError { try await client.me() } }
                 #expect(over.code == .unauthorized)
                 #expect(over.reason == "expired_idle")
-                let refusal = await clientError { try await client.video(id: 1) }
-                #expect(refusal?.code == .unauthorized)
-                #expect(refusal?.userMessage == "You need to be signed in to watch this episode.")
+                let rejection = await clientError { try await client.video(id: 1) }
+                #expect(rejection?.code == .unauthorized)
+                #expect(rejection?.userMessage == "You need to be signed in to watch this episode.")
                 #expect(mock.observations.snapshot().count("GET", "/videos/1") == 0)
             }
         }
@@ -138,7 +140,7 @@ struct EpisodesClientTests {
 
     @Test("An API that fails, is not there or makes no sense, and a gateway that is gone, are told apart")
     func failures() async throws {
-        try await CourseGateway.running { gateway, mock in
+        try await SampleAppGateway.running { gateway, mock in
             try await CheckedTransport.with(gateway) { client, _ in
                 mock.faults.failNext("GET", "/episodes", statuses: [500])
                 let failed = await clientError { try await client.episodes() }
@@ -150,8 +152,8 @@ struct EpisodesClientTests {
                 #expect(await clientError { try await client.episodes() }?.code == .network)
             }
         }
-        let nowhere = "http://127.0.0.1:\(try await SessionPlace.freePort())"
-        try await CourseGateway.running(api: nowhere) { gateway, _ in
+        let nowhere = "http://127.0.0.1:\(try await SessionStoreFixture.freePort())"
+        try await SampleAppGateway.running(api: nowhere) { gateway, _ in
             try await CheckedTransport.with(gateway) { client, _ in
                 let failure = await clientError { try await client.signIn(email: "jo@example.com", password: "secret") }
                 #expect(failure?.code == .unreachable)
@@ -159,11 +161,11 @@ struct EpisodesClientTests {
             }
         }
         try await ScriptedUpstream.running { upstream, port in
-            upstream.answer("GET /episodes", with: ScriptedUpstream.json(#"{"no": "list"}"#))
-            try await CourseGateway.running(api: "http://127.0.0.1:\(port)") { gateway, _ in
+            upstream.response("GET /episodes", with: ScriptedUpstream.json(#"{"no": "list"}"#))
+            try await SampleAppGateway.running(api: "http://127.0.0.1:\(port)") { gateway, _ in
                 try await CheckedTransport.with(gateway) { client, _ in
                     #expect(await clientError { try await client.episodes() }?.code == .invalidResponse)
-                    upstream.answer("GET /episodes", with: "nonsense\r\n\r\n")
+                    upstream.response("GET /episodes", with: "nonsense\r\n\r\n")
                     let nonsense = await clientError { try await client.episodes() }
                     #expect(nonsense?.code == .failedRequest)
                     #expect(nonsense?.userMessage == "The list of episodes could not be fetched.")

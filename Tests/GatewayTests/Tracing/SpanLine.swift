@@ -32,7 +32,7 @@ struct SpanLine: Decodable, Equatable {
     subscript(attribute: String) -> Value? { attributes?[attribute] }
 }
 
-extension ServedGateway {
+extension GatewayProcess {
     /// The spans so far, in the order of their ends.
     var spans: [SpanLine] {
         program.lines.filter { $0.contains(#""logger":"span""#) }

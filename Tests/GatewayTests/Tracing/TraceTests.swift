@@ -16,7 +16,7 @@ struct TraceTests {
         "A request is a server's span below its client's, a client's span below that, and the upstream goes on from there"
     )
     func request() async throws {
-        try await ServedGateway.running(set: Self.settings) { gateway, mock in
+        try await GatewayProcess.running(set: Self.settings) { gateway, mock in
             let client = gateway.client
             _ = try await client.signIn()
             let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -40,17 +40,17 @@ struct TraceTests {
 
     @Test("A status of 500 and up is an error of the server's span; what a client did wrong is not")
     func errors() async throws {
-        try await ServedGateway.running(set: Self.settings) { gateway, mock in
+        try await GatewayProcess.running(set: Self.settings) { gateway, mock in
             let client = gateway.client
             #expect(try await client.get("/videos/1").status == 401)
             _ = try await client.signIn()
             mock.faults.failNext("GET", "/videos/2", statuses: [503])
             #expect(try await client.get("/videos/2").status == 503)
-            let refused = try await gateway.span("the refused request") {
+            let rejected = try await gateway.span("the refused request") {
                 $0["http.response.status_code"] == .number(401)
             }
-            #expect(refused.kind == "server")
-            #expect(refused.status == nil)
+            #expect(rejected.kind == "server")
+            #expect(rejected.status == nil)
             let failed = try await gateway.span("the failed request") {
                 $0.kind == "server" && $0["http.response.status_code"] == .number(503)
             }
@@ -61,7 +61,7 @@ struct TraceTests {
 
     @Test("A sign-in is a span below its request's, its calls are below that, and the upstream goes on from each")
     func signIn() async throws {
-        try await ServedGateway.running(set: Self.settings) { gateway, mock in
+        try await GatewayProcess.running(set: Self.settings) { gateway, mock in
             let client = gateway.client
             #expect(try await client.signIn().status == 200)
             let signIn = try await gateway.span("the sign-in") { $0.name == "sign_in" }
@@ -84,7 +84,7 @@ struct TraceTests {
 
     @Test("A trace that its client did not have recorded leaves no span, and is carried on all the same")
     func unsampled() async throws {
-        try await ServedGateway.running(set: Self.settings) { gateway, mock in
+        try await GatewayProcess.running(set: Self.settings) { gateway, mock in
             let client = gateway.client
             let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
             let sent = [("traceparent", "00-\(trace)-00f067aa0ba902b7-00")]
@@ -109,7 +109,7 @@ struct TraceTests {
                 "tracing.exporter=otlp", "tracing.ratio=1", "tracing.otlp.interval=1h",
                 "tracing.otlp.endpoint=http://127.0.0.1:\(collector.port)/v1/traces",
             ]
-            let ending = try await ServedGateway.running(set: settings) { gateway, _ in
+            let ending = try await GatewayProcess.running(set: settings) { gateway, _ in
                 let client = gateway.client
                 #expect(try await client.signIn().status == 200)
                 #expect(try await client.get("/videos/1").status == 200)

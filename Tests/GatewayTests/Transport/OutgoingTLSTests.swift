@@ -21,7 +21,7 @@ struct OutgoingTLSTests {
         switch client {
         case .request, .signIn:
             let set = caFile.map { "upstreams.api.tls.caFile=\($0)" } + ["timeouts.identity=2s", "timeouts.connect=2s"]
-            try await ServedGateway.running(GatewayFile(upstream: upstream), set: set) { gateway in
+            try await GatewayProcess.running(GatewayYAML(upstream: upstream), set: set) { gateway in
                 let asking = Task {
                     while !Task.isCancelled {
                         _ = try await client == .signIn ? gateway.client.signIn() : gateway.client.get("/episodes")
@@ -38,7 +38,7 @@ struct OutgoingTLSTests {
                     "session.store=valkey", "session.valkey.addresses=localhost:\(port)",
                     "session.valkey.tls.enabled=true", "session.secrets=0123456789abcdef0123456789abcdef",
                 ]
-            try await ServedGateway.running(GatewayFile(upstream: "http://127.0.0.1:9"), set: set) { _ in
+            try await GatewayProcess.running(GatewayYAML(upstream: "http://127.0.0.1:9"), set: set) { _ in
                 try await body()
             }
         case .collector:
@@ -48,7 +48,7 @@ struct OutgoingTLSTests {
                     "tracing.otlp.endpoint=\(upstream)/v1/traces", "tracing.exporter=otlp",
                     "tracing.sampler=always_on", "tracing.otlp.interval=10ms",
                 ]
-            try await ServedGateway.running(GatewayFile(upstream: "http://127.0.0.1:9"), set: set) { gateway in
+            try await GatewayProcess.running(GatewayYAML(upstream: "http://127.0.0.1:9"), set: set) { gateway in
                 _ = try await gateway.client.get("/episodes")
                 try await body()
             }
@@ -86,7 +86,7 @@ struct OutgoingTLSTests {
     @Test(
         "Rule 38: a server that has only TLS 1.1 or only CBC suites gets nothing but a refusal from each client",
         arguments: Client.allCases, [TLSProbe.Kind.tls11, .cbc])
-    func refuses(client: Client, kind: TLSProbe.Kind) async throws {
+    func rejects(client: Client, kind: TLSProbe.Kind) async throws {
         let certificate = try DemoCertificate()
         defer { certificate.remove() }
         try await TLSProbe.running(
@@ -107,8 +107,8 @@ struct OutgoingTLSTests {
         "Rule 38: a certificate for the address of a server that is given by name, or by an unknown authority, gets nothing",
         arguments: Client.allCases, [true, false])
     func verifies(client: Client, isTrusted: Bool) async throws {
-        let folder = try TemporaryFolder()
-        let (certificate, key) = (folder.path(of: "address.crt"), folder.path(of: "address.key"))
+        let directory = try TemporaryDirectory()
+        let (certificate, key) = (directory.path(of: "address.crt"), directory.path(of: "address.key"))
         let made = try await ChildProgram.run(
             try Executables.onPath("openssl", package: "openssl"),
             [

@@ -8,15 +8,15 @@ import Testing
 @Suite("TLS", .serialized, .timeLimit(.minutes(3)))
 struct TLSTests {
     private func serving(
-        minimumVersion: String = "1.2", _ body: (_ address: String, ServedGateway) async throws -> Void
+        minimumVersion: String = "1.2", _ body: (_ address: String, GatewayProcess) async throws -> Void
     ) async throws {
         let certificate = try DemoCertificate()
         defer { certificate.remove() }
         try await MockAPI.withServer { mock in
-            var configuration = GatewayFile(upstream: mock.baseURL)
+            var configuration = GatewayYAML(upstream: mock.baseURL)
             configuration.certificate = (certificate.certificateFile, certificate.keyFile)
             configuration.minimumTLSVersion = minimumVersion
-            try await ServedGateway.running(configuration) { gateway in
+            try await GatewayProcess.running(configuration) { gateway in
                 try await body(try #require(gateway.tls), gateway)
             }
         }
@@ -52,8 +52,8 @@ struct TLSTests {
     func minimumVersion() async throws {
         try await serving(minimumVersion: "1.3") { address, _ in
             let curl = try Curl()
-            let refused = try await curl.run(version12 + ["\(address)/episodes"])
-            #expect(refused.ending.status == 35, "\(refused.errors)")
+            let rejected = try await curl.run(version12 + ["\(address)/episodes"])
+            #expect(rejected.ending.status == 35, "\(rejected.errors)")
             let accepted = try await curl.run(version13 + ["\(address)/episodes"])
             #expect(accepted.ending.status == 0, "\(accepted.errors)")
         }
@@ -64,9 +64,9 @@ struct TLSTests {
         let certificate = try DemoCertificate()
         defer { certificate.remove() }
         try await MockAPI.withServer { mock in
-            var configuration = GatewayFile(upstream: mock.baseURL)
+            var configuration = GatewayYAML(upstream: mock.baseURL)
             configuration.certificate = (certificate.certificateFile, certificate.keyFile)
-            try await ServedGateway.running(configuration) { gateway in
+            try await GatewayProcess.running(configuration) { gateway in
                 let tls = try #require(gateway.tls)
                 let curl = try Curl()
                 let trusted = try await curl.run(["-s", "--cacert", certificate.certificateFile, "\(tls)/episodes"])
@@ -87,14 +87,14 @@ struct TLSTests {
             let encrypted = try await curl.run(["-sk", "https://localhost:\(gateway.clear.port)/episodes"])
             #expect(encrypted.ending.status == 35, "\(encrypted.errors)")
 
-            let refused = [
+            let rejected = [
                 Array("GET / HTTP/1.1\r\n\r\n".utf8), Array(repeating: 0xff, count: 4_096),
                 Array("\u{0}\u{1}\u{2}\r\n\r\n".utf8), Array("SSH-2.0-OpenSSH\r\n\r\n".utf8),
             ]
-            for bytes in refused {
+            for bytes in rejected {
                 for port in [address.port, gateway.clear.port] {
-                    let answer = try await RawConnection.exchange(bytes, port: port)
-                    #expect(port == address.port ? !answer.contains("HTTP") : answer.hasPrefix("HTTP/1.1 4"))
+                    let response = try await RawConnection.exchange(bytes, port: port)
+                    #expect(port == address.port ? !response.contains("HTTP") : response.hasPrefix("HTTP/1.1 4"))
                 }
             }
             var generator = SystemRandomNumberGenerator()

@@ -9,7 +9,7 @@ import Testing
 @Suite("Targets of the upstream", .serialized, .timeLimit(.minutes(3)))
 struct UpstreamTargetTests {
     private func servingTLS(
-        _ set: [String], host: String = "localhost", _ body: (ServedGateway, RunningMockAPI) async throws -> Void
+        _ set: [String], host: String = "localhost", _ body: (GatewayProcess, RunningMockAPI) async throws -> Void
     ) async throws {
         let certificate = try DemoCertificate()
         defer { certificate.remove() }
@@ -22,14 +22,15 @@ struct UpstreamTargetTests {
         try await MockAPI.withServer(.withTwoUsers) { mock in
             try await Relay.running(to: mock.port, tls: tls) { port in
                 let set = set.map { $0.replacing("CA", with: certificate.certificateFile) }
-                try await ServedGateway.running(GatewayFile(upstream: "https://\(host):\(port)"), set: set) { gateway in
+                try await GatewayProcess.running(GatewayYAML(upstream: "https://\(host):\(port)"), set: set) {
+                    gateway in
                     try await body(gateway, mock)
                 }
             }
         }
     }
 
-    private func signsIn(_ gateway: ServedGateway) async throws {
+    private func signsIn(_ gateway: GatewayProcess) async throws {
         let client = gateway.client
         let signIn = try await client.signIn()
         #expect(signIn.status == 200, "\(signIn.body)")
@@ -57,9 +58,9 @@ struct UpstreamTargetTests {
     func untrusted(set: [String]) async throws {
         try await servingTLS(set) { gateway, mock in
             let client = gateway.client
-            for answer in [try await client.signIn(), try await client.get("/episodes")] {
-                #expect(answer.status == 502)
-                #expect(answer.problem?.code == "unreachable")
+            for response in [try await client.signIn(), try await client.get("/episodes")] {
+                #expect(response.status == 502)
+                #expect(response.problem?.code == "unreachable")
             }
             #expect(mock.observations.snapshot().recent.isEmpty)
         }
@@ -67,11 +68,11 @@ struct UpstreamTargetTests {
 
     @Test("Through a socket of this machine people sign in and requests are forwarded")
     func unixSocket() async throws {
-        let folder = try TemporaryFolder()
-        let path = folder.path(of: "api.sock")
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "api.sock")
         try await MockAPI.withServer(.withTwoUsers) { mock in
             try await Relay.running(to: mock.port, at: try SocketAddress(unixDomainSocketPath: path)) { _ in
-                try await ServedGateway.running(GatewayFile(upstream: "unix:\(path)")) { try await signsIn($0) }
+                try await GatewayProcess.running(GatewayYAML(upstream: "unix:\(path)")) { try await signsIn($0) }
             }
         }
     }

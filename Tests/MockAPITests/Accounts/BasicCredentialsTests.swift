@@ -34,7 +34,7 @@ struct BasicCredentialsTests {
         arguments: [
             "", "Basic", "Basic ", "Basic !!!", "Bearer YTpi", "Basic bm9jb2xvbg==", "Basic /zr/", "YTpi",
         ])
-    func refused(value: String) {
+    func rejected(value: String) {
         #expect(credentials(value) == nil)
     }
 

@@ -4,14 +4,14 @@ import Testing
 
 @testable import MockAPI
 
-struct MockObservationsTests {
+struct RequestRecorderTests {
     private func request(_ path: String) -> RecordedRequest {
         RecordedRequest(method: "GET", path: path, query: nil, headers: [])
     }
 
     @Test("only the last 1,000 requests are remembered, oldest first, and all are counted")
     func bound() {
-        let observations = MockObservations()
+        let observations = RequestRecorder()
         for number in 0..<2_500 { observations.record(request("/\(number)")) }
         let seen = observations.snapshot()
         #expect(seen.total == 2_500)
@@ -23,12 +23,12 @@ struct MockObservationsTests {
 
     @Test("a reset forgets everything")
     func reset() {
-        let observations = MockObservations()
+        let observations = RequestRecorder()
         observations.record(request("/a"))
         observations.recordRefresh(at: 1)
         observations.recordReuse()
         observations.reset()
-        #expect(observations.snapshot() == ObservationSnapshot())
+        #expect(observations.snapshot() == RecordedTraffic())
     }
 
     @Test("headers are recorded with their spelling, their order and every repetition")
@@ -67,13 +67,13 @@ struct MockObservationsTests {
     func overHTTP() async throws {
         try await MockAPI.withServer(MockAPISettings(errorRate: 1, exposeObservations: true)) { mock in
             _ = try await mock.send(.GET, "/episodes")
-            let answer = try await mock.send(.GET, "/__mock/requests")
-            #expect(answer.status == 200)
-            #expect(try answer.decode(ObservationSnapshot.self) == mock.observations.snapshot())
+            let response = try await mock.send(.GET, "/__mock/requests")
+            #expect(response.status == 200)
+            #expect(try response.decode(RecordedTraffic.self) == mock.observations.snapshot())
             #expect(mock.observations.snapshot().counts == ["GET /episodes": 1])
             #expect(try await mock.send(.GET, "/__mock/requests", apiToken: nil).status == 403)
             #expect(try await mock.send(.DELETE, "/__mock/requests").status == 204)
-            #expect(mock.observations.snapshot() == ObservationSnapshot())
+            #expect(mock.observations.snapshot() == RecordedTraffic())
         }
     }
 

@@ -18,9 +18,9 @@ struct APITokenTests {
     func forbidden(apiToken: String?) async throws {
         try await MockAPI.withServer(MockAPISettings(exposeObservations: true)) { mock in
             for (method, path) in Self.everyPath {
-                let answer = try await mock.send(
+                let response = try await mock.send(
                     method, path, apiToken: apiToken, authorization: .basic("jo@example.com", "secret"))
-                #expect(answer.status == 403, "\(method.rawValue) \(path)")
+                #expect(response.status == 403, "\(method.rawValue) \(path)")
             }
         }
     }
@@ -28,8 +28,8 @@ struct APITokenTests {
     @Test("two API token headers are not the right one")
     func doubled() async throws {
         try await MockAPI.withServer { mock in
-            let answer = try await mock.send(.GET, "/episodes", headers: [("x-api-token", "demo-api-token")])
-            #expect(answer.status == 403)
+            let response = try await mock.send(.GET, "/episodes", headers: [("x-api-token", "demo-api-token")])
+            #expect(response.status == 403)
         }
     }
 

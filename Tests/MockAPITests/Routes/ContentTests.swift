@@ -6,7 +6,7 @@ import Testing
 @testable import MockAPI
 
 struct ContentTests {
-    private struct EpisodeAnswer: Decodable {
+    private struct EpisodeResponse: Decodable {
         let id: Int
         let title: String
         let excerpt: String
@@ -15,13 +15,13 @@ struct ContentTests {
         let publishedAt: Date
     }
 
-    private struct VideoAnswer: Decodable {
+    private struct VideoResponse: Decodable {
         let duration: Int
         let imageURL: String
         let videoURL: String
     }
 
-    private struct UserAnswer: Decodable {
+    private struct UserResponse: Decodable {
         let id: String
         let email: String
         let name: String
@@ -32,16 +32,16 @@ struct ContentTests {
     @Test("everybody gets at least 20 episodes, and who is signed in the video of each")
     func episodesAndVideos() async throws {
         try await MockAPI.withServer { mock in
-            let answer = try await mock.send(.GET, "/episodes")
-            #expect(answer.status == 200)
-            #expect(answer.headers["content-type"] == ["application/json; charset=utf-8"])
-            let episodes = try answer.decode([EpisodeAnswer].self)
+            let response = try await mock.send(.GET, "/episodes")
+            #expect(response.status == 200)
+            #expect(response.headers["content-type"] == ["application/json; charset=utf-8"])
+            let episodes = try response.decode([EpisodeResponse].self)
             #expect(episodes.count >= 20)
             let bearer = "Bearer \(try await mock.signIn().accessToken)"
             for episode in episodes {
                 let video = try await mock.send(.GET, "/videos/\(episode.videoID)", authorization: bearer)
                 #expect(video.status == 200)
-                #expect(try video.decode(VideoAnswer.self).duration > 0)
+                #expect(try video.decode(VideoResponse.self).duration > 0)
             }
         }
     }
@@ -50,9 +50,9 @@ struct ContentTests {
     func video() async throws {
         try await MockAPI.withServer { mock in
             let bearer = "Bearer \(try await mock.signIn().accessToken)"
-            let answer = try await mock.send(.GET, "/videos/1", authorization: bearer)
+            let response = try await mock.send(.GET, "/videos/1", authorization: bearer)
             #expect(
-                String(buffer: answer.body)
+                String(buffer: response.body)
                     == #"{"duration":279,"imageURL":"/images/values-first.svg","videoURL":"/media/1"}"#)
         }
     }
@@ -77,9 +77,9 @@ struct ContentTests {
                 .basic("jo@example.com", "secret"),
             ]
             for authorization in wrong {
-                let answer = try await mock.send(.GET, path, authorization: authorization)
-                #expect(answer.status == 401)
-                #expect(answer.headers["www-authenticate"].first?.hasPrefix("Bearer ") == true)
+                let response = try await mock.send(.GET, path, authorization: authorization)
+                #expect(response.status == 401)
+                #expect(response.headers["www-authenticate"].first?.hasPrefix("Bearer ") == true)
             }
             let doubled = try await mock.send(
                 .GET, path, authorization: "Bearer \(pair.accessToken)",
@@ -98,7 +98,7 @@ struct ContentTests {
             #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)").status == 200)
             clock.advance(by: 1)
             #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)").status == 401)
-            let next = try await mock.refresh(pair.refreshToken).decode(TokenAnswer.self)
+            let next = try await mock.refresh(pair.refreshToken).decode(TokenResponse.self)
             #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(next.accessToken)").status == 200)
         }
     }
@@ -109,7 +109,7 @@ struct ContentTests {
             let pair = try await mock.signIn()
             mock.api.rejectIssuedAccessTokens()
             #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)").status == 401)
-            let next = try await mock.refresh(pair.refreshToken).decode(TokenAnswer.self)
+            let next = try await mock.refresh(pair.refreshToken).decode(TokenResponse.self)
             #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(next.accessToken)").status == 200)
         }
     }
@@ -118,9 +118,9 @@ struct ContentTests {
     func user() async throws {
         try await MockAPI.withServer { mock in
             let bearer = "Bearer \(try await mock.signIn().accessToken)"
-            let answer = try await mock.send(.GET, "/user", authorization: bearer)
-            #expect(String(buffer: answer.body).contains(#""createdAt":"2025-01-15T09:30:00Z""#))
-            let user = try answer.decode(UserAnswer.self)
+            let response = try await mock.send(.GET, "/user", authorization: bearer)
+            #expect(String(buffer: response.body).contains(#""createdAt":"2025-01-15T09:30:00Z""#))
+            let user = try response.decode(UserResponse.self)
             #expect(user.email == "jo@example.com")
             #expect(user.name == "Jo")
             #expect(!user.isNewUser)
@@ -128,7 +128,7 @@ struct ContentTests {
 
             #expect(mock.api.renameUser(email: "jo@example.com", to: "Joanna"))
             #expect(!mock.api.renameUser(email: "no@example.com", to: "Nobody"))
-            let renamed = try await mock.send(.GET, "/user", authorization: bearer).decode(UserAnswer.self)
+            let renamed = try await mock.send(.GET, "/user", authorization: bearer).decode(UserResponse.self)
             #expect(renamed.name == "Joanna")
             #expect(renamed.id == user.id)
         }
@@ -143,8 +143,8 @@ struct ContentTests {
         try await MockAPI.withServer(MockAPISettings(users: users)) { mock in
             for user in users {
                 let pair = try await mock.signIn(email: user.email, password: user.password)
-                let answer = try await mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)")
-                let shown = try answer.decode(UserAnswer.self)
+                let response = try await mock.send(.GET, "/user", authorization: "Bearer \(pair.accessToken)")
+                let shown = try response.decode(UserResponse.self)
                 #expect(shown.email == user.email)
                 #expect(shown.isNewUser == user.isNewUser)
             }

@@ -11,11 +11,11 @@ struct MediaTests {
         try await MockAPI.withServer { mock in
             var pictures: Set<String> = []
             for episode in Catalogue.episodes {
-                let answer = try await mock.send(.GET, episode.imageURL)
-                #expect(answer.status == 200)
-                #expect(answer.headers["content-type"] == ["image/svg+xml"])
-                #expect(answer.headers["content-security-policy"] == ["default-src 'none'"])
-                pictures.insert(String(buffer: answer.body))
+                let response = try await mock.send(.GET, episode.imageURL)
+                #expect(response.status == 200)
+                #expect(response.headers["content-type"] == ["image/svg+xml"])
+                #expect(response.headers["content-security-policy"] == ["default-src 'none'"])
+                pictures.insert(String(buffer: response.body))
             }
             #expect(pictures.count == Catalogue.episodes.count)
             #expect(pictures.allSatisfy { $0.hasPrefix("<svg ") && $0.hasSuffix("</svg>\n") && !$0.contains("style=") })
@@ -31,12 +31,12 @@ struct MediaTests {
             let bearer = "Bearer \(try await mock.signIn().accessToken)"
             for episode in Catalogue.episodes {
                 let video = try #require(Catalogue.video(withID: "\(episode.videoID)"))
-                let answer = try await mock.send(.GET, video.videoURL, authorization: bearer)
-                #expect(answer.status == 200)
-                #expect(answer.headers["content-type"] == ["video/webm"])
-                #expect(answer.headers["cache-control"] == ["private, no-store"])
+                let response = try await mock.send(.GET, video.videoURL, authorization: bearer)
+                #expect(response.status == 200)
+                #expect(response.headers["content-type"] == ["video/webm"])
+                #expect(response.headers["cache-control"] == ["private, no-store"])
                 // The first bytes of Matroska (RFC 8794 §11.2.1).
-                #expect(Array(answer.body.readableBytesView.prefix(4)) == [0x1a, 0x45, 0xdf, 0xa3])
+                #expect(Array(response.body.readableBytesView.prefix(4)) == [0x1a, 0x45, 0xdf, 0xa3])
             }
             #expect(try await mock.send(.GET, "/media/99", authorization: bearer).status == 404)
             #expect(try await mock.send(.GET, "/media/99").status == 401)

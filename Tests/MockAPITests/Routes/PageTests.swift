@@ -14,11 +14,11 @@ struct PageTests {
         ])
     func served(path: String, type: String) async throws {
         try await MockAPI.withServer { mock in
-            let answer = try await mock.send(.GET, path)
-            #expect(answer.status == 200)
-            #expect(answer.headers["content-type"] == [type])
-            #expect(answer.headers["x-content-type-options"] == ["nosniff"])
-            let policy = try #require(answer.headers["content-security-policy"].first)
+            let response = try await mock.send(.GET, path)
+            #expect(response.status == 200)
+            #expect(response.headers["content-type"] == [type])
+            #expect(response.headers["x-content-type-options"] == ["nosniff"])
+            let policy = try #require(response.headers["content-security-policy"].first)
             #expect(policy.hasPrefix("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"))
             for word in ["unsafe", "http", "*", "data:"] { #expect(!policy.contains(word)) }
         }

@@ -13,23 +13,23 @@ struct ProbeTests {
         arguments: [0, 1, 251, 16_064, 100_000])
     func bytes(count: Int) async throws {
         try await MockAPI.withServer(settings) { mock in
-            let answer = try await mock.send(.GET, "/__mock/bytes?count=\(count)")
-            #expect(answer.status == 200)
-            #expect(answer.headers["transfer-encoding"] == ["chunked"])
-            #expect(answer.headers["content-length"].isEmpty)
-            #expect(Array(answer.body.readableBytesView) == (0..<count).map(MockBytes.byte(at:)))
+            let response = try await mock.send(.GET, "/__mock/bytes?count=\(count)")
+            #expect(response.status == 200)
+            #expect(response.headers["transfer-encoding"] == ["chunked"])
+            #expect(response.headers["content-length"].isEmpty)
+            #expect(Array(response.body.readableBytesView) == (0..<count).map(BytePattern.byte(at:)))
         }
     }
 
     @Test("an echo is the body that was sent, with its type")
     func echo() async throws {
         try await MockAPI.withServer(settings) { mock in
-            let sent = ByteBuffer(bytes: (0..<300_000).map(MockBytes.byte(at:)))
-            let answer = try await mock.send(
+            let sent = ByteBuffer(bytes: (0..<300_000).map(BytePattern.byte(at:)))
+            let response = try await mock.send(
                 .POST, "/__mock/echo", headers: [("Content-Type", "image/x-test")], body: .bytes(sent))
-            #expect(answer.status == 200)
-            #expect(answer.body == sent)
-            #expect(answer.headers["content-type"] == ["image/x-test"])
+            #expect(response.status == 200)
+            #expect(response.body == sent)
+            #expect(response.headers["content-type"] == ["image/x-test"])
         }
     }
 
@@ -55,8 +55,8 @@ struct ProbeTests {
     @Test("a slow answer comes whole, and is cut off when the mock stops")
     func slow() async throws {
         try await MockAPI.withServer(settings) { mock in
-            let answer = try await mock.send(.GET, "/__mock/slow?seconds=0.01")
-            #expect(String(buffer: answer.body) == "waiting\ndone\n")
+            let response = try await mock.send(.GET, "/__mock/slow?seconds=0.01")
+            #expect(String(buffer: response.body) == "waiting\ndone\n")
         }
         let response = try await MockAPI.withServer(settings) { mock in
             var request = HTTPClientRequest(url: mock.baseURL + "/__mock/slow?seconds=600")

@@ -9,10 +9,10 @@ struct RefreshTests {
     func refreshed() async throws {
         try await MockAPI.withServer { mock in
             let first = try await mock.signIn()
-            let answer = try await mock.refresh(first.refreshToken)
-            #expect(answer.status == 200)
-            #expect(answer.headers["cache-control"] == ["no-store"])
-            let second = try answer.decode(TokenAnswer.self)
+            let response = try await mock.refresh(first.refreshToken)
+            #expect(response.status == 200)
+            #expect(response.headers["cache-control"] == ["no-store"])
+            let second = try response.decode(TokenResponse.self)
             #expect(second.accessToken != first.accessToken)
             #expect(second.refreshToken != first.refreshToken)
             #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(second.accessToken)").status == 200)
@@ -27,7 +27,7 @@ struct RefreshTests {
         try await MockAPI.withServer { mock in
             let bystander = try await mock.signIn()
             let first = try await mock.signIn()
-            let second = try await mock.refresh(first.refreshToken).decode(TokenAnswer.self)
+            let second = try await mock.refresh(first.refreshToken).decode(TokenResponse.self)
             #expect(try await mock.refresh(first.refreshToken).status == 401)
             #expect(try await mock.refresh(second.refreshToken).status == 401)
             #expect(try await mock.send(.GET, "/user", authorization: "Bearer \(second.accessToken)").status == 200)
@@ -70,9 +70,9 @@ struct RefreshTests {
                 .basic("jo@example.com", "secret"),
             ]
             for authorization in wrong {
-                let answer = try await mock.send(.POST, path, authorization: authorization)
-                #expect(answer.status == 401)
-                #expect(answer.headers["www-authenticate"].first?.hasPrefix("Bearer ") == true)
+                let response = try await mock.send(.POST, path, authorization: authorization)
+                #expect(response.status == 401)
+                #expect(response.headers["www-authenticate"].first?.hasPrefix("Bearer ") == true)
             }
             #expect(try await mock.refresh(pair.refreshToken).status == 200)
         }
@@ -83,12 +83,12 @@ struct RefreshTests {
         try await MockAPI.withServer { mock in
             let bystander = try await mock.signIn()
             let pair = try await mock.signIn()
-            let second = try await mock.refresh(pair.refreshToken).decode(TokenAnswer.self)
+            let second = try await mock.refresh(pair.refreshToken).decode(TokenResponse.self)
             for _ in 0..<2 {
-                let answer = try await mock.send(
+                let response = try await mock.send(
                     .POST, "/auth/revoke", authorization: "Bearer \(second.refreshToken)")
-                #expect(answer.status == 204)
-                #expect(answer.body.readableBytes == 0)
+                #expect(response.status == 204)
+                #expect(response.body.readableBytes == 0)
             }
             #expect(try await mock.refresh(second.refreshToken).status == 401)
             #expect(try await mock.refresh(bystander.refreshToken).status == 200)

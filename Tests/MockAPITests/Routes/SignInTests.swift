@@ -7,12 +7,12 @@ struct SignInTests {
     @Test("signing in yields a pair that is not to be stored by anybody on the way")
     func pair() async throws {
         try await MockAPI.withServer { mock in
-            let answer = try await mock.send(.POST, "/auth", authorization: .basic("jo@example.com", "secret"))
-            #expect(answer.status == 200)
-            #expect(answer.headers["content-type"] == ["application/json; charset=utf-8"])
-            #expect(answer.headers["cache-control"] == ["no-store"])
-            #expect(Set(try answer.decode([String: String].self).keys) == ["accessToken", "refreshToken"])
-            let pair = try answer.decode(TokenAnswer.self)
+            let response = try await mock.send(.POST, "/auth", authorization: .basic("jo@example.com", "secret"))
+            #expect(response.status == 200)
+            #expect(response.headers["content-type"] == ["application/json; charset=utf-8"])
+            #expect(response.headers["cache-control"] == ["no-store"])
+            #expect(Set(try response.decode([String: String].self).keys) == ["accessToken", "refreshToken"])
+            let pair = try response.decode(TokenResponse.self)
             #expect(pair.accessToken.split(separator: ".").count == 3)
             #expect(!pair.refreshToken.contains("."))
             let again = try await mock.signIn()
@@ -32,9 +32,9 @@ struct SignInTests {
                 "Bearer abc", "Basic %%%", "Basic",
             ]
             for authorization in credentials {
-                let answer = try await mock.send(.POST, path, authorization: authorization)
-                #expect(answer.status == 401)
-                #expect(answer.headers["www-authenticate"].first?.hasPrefix("Basic ") == true)
+                let response = try await mock.send(.POST, path, authorization: authorization)
+                #expect(response.status == 401)
+                #expect(response.headers["www-authenticate"].first?.hasPrefix("Basic ") == true)
             }
         }
     }
@@ -43,8 +43,8 @@ struct SignInTests {
     func utf8() async throws {
         let user = MockUser(email: "Zoë@example.com", password: "pä:ss:wörd🔑", name: "Zoë")
         try await MockAPI.withServer(MockAPISettings(users: [user])) { mock in
-            let answer = try await mock.send(.POST, "/auth", authorization: .basic("ZOË@Example.com", "pä:ss:wörd🔑"))
-            #expect(answer.status == 200)
+            let response = try await mock.send(.POST, "/auth", authorization: .basic("ZOË@Example.com", "pä:ss:wörd🔑"))
+            #expect(response.status == 200)
         }
     }
 
@@ -52,9 +52,10 @@ struct SignInTests {
     func olderDialect() async throws {
         let clock = TestClock()
         try await MockAPI.withServer(MockAPISettings(now: clock.now)) { mock in
-            let answer = try await mock.send(.POST, "/api/v1/signin", authorization: .basic("jo@example.com", "secret"))
-            #expect(answer.status == 200)
-            let fields = try answer.decode([String: String].self)
+            let response = try await mock.send(
+                .POST, "/api/v1/signin", authorization: .basic("jo@example.com", "secret"))
+            #expect(response.status == 200)
+            let fields = try response.decode([String: String].self)
             #expect(Array(fields.keys) == ["accessToken"])
             clock.advance(by: 1_000_000)
             let bearer = "Bearer \(fields["accessToken"] ?? "")"

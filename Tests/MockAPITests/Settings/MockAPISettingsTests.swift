@@ -25,7 +25,7 @@ struct MockAPISettingsTests {
             apiToken: "canary-key", users: [MockUser(email: "a@example.com", password: "canary-password", name: "A")])
         let values: [Any] = [
             settings, settings.users, TokenPair(accessToken: "canary-access", refreshToken: "canary-refresh"),
-            LoneAccessToken(accessToken: "canary-access"),
+            AccessTokenOnly(accessToken: "canary-access"),
             RecordedRequest(
                 method: "GET", path: "/", query: nil,
                 headers: [

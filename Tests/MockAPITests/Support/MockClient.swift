@@ -5,7 +5,7 @@ import NIOCore
 import NIOHTTP1
 
 /// An answer, read to its end.
-struct Answer {
+struct TestResponse {
     let status: Int
     let headers: HTTPHeaders
     let body: ByteBuffer
@@ -17,7 +17,7 @@ struct Answer {
     }
 }
 
-struct TokenAnswer: Decodable, Equatable {
+struct TokenResponse: Decodable, Equatable {
     let accessToken: String
     let refreshToken: String
 }
@@ -31,7 +31,7 @@ extension RunningMockAPI {
         authorization: String? = nil,
         headers: [(String, String)] = [],
         body: HTTPClientRequest.Body? = nil
-    ) async throws -> Answer {
+    ) async throws -> TestResponse {
         var request = HTTPClientRequest(url: baseURL + path)
         request.method = method
         request.headers = HTTPHeaders(headers)
@@ -39,7 +39,7 @@ extension RunningMockAPI {
         if let authorization { request.headers.add(name: "Authorization", value: authorization) }
         request.body = body
         let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
-        return Answer(
+        return TestResponse(
             status: Int(response.status.code),
             headers: response.headers,
             body: try await response.body.collect(upTo: 1 << 24))
@@ -59,11 +59,11 @@ extension RunningMockAPI {
         }
     }
 
-    func signIn(email: String = "jo@example.com", password: String = "secret") async throws -> TokenAnswer {
+    func signIn(email: String = "jo@example.com", password: String = "secret") async throws -> TokenResponse {
         try await send(.POST, "/auth", authorization: .basic(email, password)).decode()
     }
 
-    func refresh(_ refreshToken: String) async throws -> Answer {
+    func refresh(_ refreshToken: String) async throws -> TestResponse {
         try await send(.POST, "/auth/refresh", authorization: "Bearer \(refreshToken)")
     }
 }

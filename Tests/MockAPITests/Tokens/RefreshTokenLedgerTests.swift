@@ -3,10 +3,10 @@ import Testing
 
 @testable import MockAPI
 
-struct RefreshTokenLedgerTests {
+struct RefreshTokenStoreTests {
     private let now = Date(timeIntervalSince1970: 1_750_000_000)
 
-    private func successor(_ rotation: RefreshTokenLedger.Rotation) throws -> String {
+    private func successor(_ rotation: RefreshTokenStore.Rotation) throws -> String {
         guard case .rotated(let token, "usr_1") = rotation else {
             throw Unexpected()
         }
@@ -17,7 +17,7 @@ struct RefreshTokenLedgerTests {
 
     @Test("a token is good once, and each time there is a new one")
     func rotation() throws {
-        var ledger = RefreshTokenLedger(lifetime: .seconds(60))
+        var ledger = RefreshTokenStore(lifetime: .seconds(60))
         let first = ledger.issue(to: "usr_1", now: now)
         let second = try successor(ledger.rotate(first, now: now))
         let third = try successor(ledger.rotate(second, now: now))
@@ -26,38 +26,38 @@ struct RefreshTokenLedgerTests {
 
     @Test("a spent token that comes back kills its family and no other")
     func reuse() throws {
-        var ledger = RefreshTokenLedger(lifetime: .seconds(60))
+        var ledger = RefreshTokenStore(lifetime: .seconds(60))
         let bystander = ledger.issue(to: "usr_1", now: now)
         let first = ledger.issue(to: "usr_1", now: now)
         let second = try successor(ledger.rotate(first, now: now))
         #expect(ledger.rotate(first, now: now) == .reused)
-        #expect(ledger.rotate(second, now: now) == .refused)
+        #expect(ledger.rotate(second, now: now) == .rejected)
         #expect(throws: Never.self) { try successor(ledger.rotate(bystander, now: now)) }
     }
 
     @Test("a token expires by its own issue, not by that of its family")
     func expiry() throws {
-        var ledger = RefreshTokenLedger(lifetime: .seconds(60))
+        var ledger = RefreshTokenStore(lifetime: .seconds(60))
         let first = ledger.issue(to: "usr_1", now: now)
         let second = try successor(ledger.rotate(first, now: now.addingTimeInterval(59)))
         let third = try successor(ledger.rotate(second, now: now.addingTimeInterval(118)))
-        #expect(ledger.rotate(third, now: now.addingTimeInterval(178)) == .refused)
+        #expect(ledger.rotate(third, now: now.addingTimeInterval(178)) == .rejected)
     }
 
     @Test("revoking any token of a family, a spent one too, kills the family")
     func revocation() throws {
-        var ledger = RefreshTokenLedger(lifetime: .seconds(60))
+        var ledger = RefreshTokenStore(lifetime: .seconds(60))
         let first = ledger.issue(to: "usr_1", now: now)
         let second = try successor(ledger.rotate(first, now: now))
         #expect(ledger.revoke(first) == true)
-        #expect(ledger.rotate(second, now: now) == .refused)
+        #expect(ledger.rotate(second, now: now) == .rejected)
         #expect(ledger.revoke(second) == true)
         #expect(ledger.revoke("unknown") == false)
     }
 
     @Test("what has expired is forgotten when the ledger grows, and what lives is kept")
     func sweep() throws {
-        var ledger = RefreshTokenLedger(lifetime: .seconds(60))
+        var ledger = RefreshTokenStore(lifetime: .seconds(60))
         let old = ledger.issue(to: "usr_1", now: now)
         for _ in 0..<1022 { _ = ledger.issue(to: "usr_1", now: now) }
         let late = now.addingTimeInterval(60)

@@ -1,23 +1,23 @@
 import CloakroomCore
 
 /// How steps look in a trace: names and numbers only.
-func describe(_ action: RenewalFlight.Action) -> String {
+func describe(_ action: TokenRefreshStateMachine.Action) -> String {
     switch action {
     case .lease: "ask for the lease"
     case .read: "read"
     case .wait(let pause): "wait \(pause.wholeMilliseconds) ms"
-    case .renew(let session): "spend p\(Names.pair(session)) (v\(session.version))"
+    case .refresh(let session): "spend p\(Names.pair(session)) (v\(session.version))"
     case .save(let tokens, let over, let lease):
-        "save p\(Names.pair(tokens.refreshToken)) over v\(over.version), fence \(lease.fence)"
-    case .reject(let session, let lease): "reject v\(session.version), fence \(lease.fence)"
+        "save p\(Names.pair(tokens.refreshToken)) over v\(over.version), fence \(lease.fencingToken)"
+    case .reject(let session, let lease): "reject v\(session.version), fence \(lease.fencingToken)"
     case .finish(let result, let lease):
-        "finish, \(describe(result))" + (lease.map { ", release fence \($0.fence)" } ?? "")
+        "finish, \(describe(result))" + (lease.map { ", release fence \($0.fencingToken)" } ?? "")
     }
 }
 
-private func describe(_ result: RenewalFlight.Result) -> String {
+private func describe(_ result: TokenRefreshStateMachine.Result) -> String {
     switch result {
-    case .renewed(let session): "renewed: p\(Names.pair(session)) v\(session.version)"
+    case .refreshed(let session): "renewed: p\(Names.pair(session)) v\(session.version)"
     case .coalesced(let session): "coalesced: p\(Names.pair(session)) v\(session.version)"
     case .rejected: "rejected"
     case .ended(let reason, let unused):
@@ -45,17 +45,17 @@ func describe(_ body: Call.Body) -> String {
     }
 }
 
-func describe(_ answer: Answer) -> String {
-    switch answer {
+func describe(_ response: TestResponse) -> String {
+    switch response {
     case .lease(let attempt): "\(attempt)"
-    case .read(.live(let session)), .save(.saved(let session)): "p\(Names.pair(session)) v\(session.version)"
+    case .read(.active(let session)), .save(.saved(let session)): "p\(Names.pair(session)) v\(session.version)"
     case .read(let lookup): "\(lookup)"
     case .save(let attempt): "\(attempt)"
     case .reject(let attempt): "\(attempt)"
     case .done: "done"
     case .unavailable: "unavailable"
     case .tokens(let pair): "p\(pair)"
-    case .refused: "refused"
+    case .rejected: "refused"
     case .failed: "failed"
     }
 }

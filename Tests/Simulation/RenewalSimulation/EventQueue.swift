@@ -7,11 +7,11 @@ enum Event {
     /// A call reaches the store.
     case atStore(call: Int)
     /// The store's answer reaches the replica.
-    case storeReply(call: Int, answer: Int)
+    case storeReply(call: Int, response: Int)
     /// A call reaches the upstream.
     case atUpstream(call: Int)
     /// The upstream's answer reaches the replica.
-    case upstreamReply(call: Int, answer: Int)
+    case upstreamReply(call: Int, response: Int)
     /// The replica has waited long enough for an answer.
     case callTimeout(call: Int)
     /// A replica is told that a session was changed by somebody else.
@@ -33,13 +33,13 @@ enum Event {
     /// The store is there again.
     case storeUp
     /// Something goes wrong, or somebody does something.
-    case disturbance(Disturbance)
+    case disturbance(FaultInjection)
     /// From here on nothing goes wrong any more.
     case calm
 }
 
 /// What is planned to happen to the world.
-enum Disturbance {
+enum FaultInjection {
     case crash(replica: Int)
     case pause(replica: Int)
     case partition(replica: Int)

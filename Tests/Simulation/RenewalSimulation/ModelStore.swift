@@ -1,6 +1,6 @@
 import CloakroomCore
 
-/// The store, as `RenewalStore` describes it, with its own clock, which is the right one.
+/// The store, as `RefreshLeaseStore` describes it, with its own clock, which is the right one.
 struct ModelStore {
     struct Record {
         var session: Session
@@ -15,12 +15,12 @@ struct ModelStore {
     enum Reseal { case done, changed, leased, gone }
 
     private(set) var records: [Record] = []
-    private let mutant: Mutant?
+    private let mutant: InjectedBug?
     private let forgetsLeases: Bool
     private let idle: Int64
     private let absolute: Int64
 
-    init(_ settings: Settings, mutant: Mutant?) {
+    init(_ settings: Settings, mutant: InjectedBug?) {
         self.mutant = mutant
         forgetsLeases = settings.forgetsLeases
         idle = settings.idle ?? .max / 2
@@ -42,38 +42,38 @@ struct ModelStore {
         return records[index].endReason == nil
     }
 
-    mutating func lease(_ index: Int, for duration: Duration, now: Int64) -> LeaseAttempt {
-        guard isAlive(index, now: now) else { return .gone }
-        guard now >= records[index].leaseEnd || mutant == .noLease else { return .taken }
+    mutating func lease(_ index: Int, for duration: Duration, now: Int64) -> LeaseResult {
+        guard isAlive(index, now: now) else { return .notFound }
+        guard now >= records[index].leaseEnd || mutant == .noLease else { return .heldByOther }
         records[index].fence += 1
         records[index].leaseEnd = mutant == .endlessLease ? .max : now + duration.wholeMilliseconds
-        return .held(RenewalLease(fence: records[index].fence))
+        return .acquired(RefreshLease(fence: records[index].fence))
     }
 
     mutating func read(_ index: Int, now: Int64) -> SessionLookup {
         guard isAlive(index, now: now) else {
-            return .none(records[index].endReason?.unauthorizedReason ?? .noSession)
+            return .missing(records[index].endReason?.unauthorizedReason ?? .noSession)
         }
-        return .live(records[index].session)
+        return .active(records[index].session)
     }
 
-    mutating func save(_ index: Int, _ renewal: SessionRenewal, over version: UInt64, fence: UInt64, now: Int64)
-        -> SaveAttempt
+    mutating func save(_ index: Int, _ refresh: SessionUpdate, over version: UInt64, fence: UInt64, now: Int64)
+        -> SaveResult
     {
-        guard isAlive(index, now: now) else { return .gone }
+        guard isAlive(index, now: now) else { return .notFound }
         if mutant != .noFencing {
-            guard fence == records[index].fence else { return .fenced }
-            if forgetsLeases, now >= records[index].leaseEnd { return .fenced }
+            guard fence == records[index].fence else { return .staleLease }
+            if forgetsLeases, now >= records[index].leaseEnd { return .staleLease }
         }
-        guard version == records[index].session.version || mutant == .noCompareAndSet else { return .changed }
-        records[index].session = records[index].session.renewed(with: renewal)
+        guard version == records[index].session.version || mutant == .noCompareAndSet else { return .versionConflict }
+        records[index].session = records[index].session.refreshed(with: refresh)
         return .saved(records[index].session)
     }
 
-    mutating func reject(_ index: Int, version: UInt64, fence: UInt64, now: Int64) -> RejectAttempt {
-        guard isAlive(index, now: now) else { return .gone }
-        guard fence == records[index].fence || mutant == .noFencing else { return .changed }
-        guard version == records[index].session.version || mutant == .noCompareAndSet else { return .changed }
+    mutating func reject(_ index: Int, version: UInt64, fence: UInt64, now: Int64) -> RejectResult {
+        guard isAlive(index, now: now) else { return .notFound }
+        guard fence == records[index].fence || mutant == .noFencing else { return .versionConflict }
+        guard version == records[index].session.version || mutant == .noCompareAndSet else { return .versionConflict }
         end(index, .refreshRejected, now: now)
         return .ended
     }
@@ -88,7 +88,7 @@ struct ModelStore {
         guard now >= records[index].leaseEnd else { return .leased }
         let version = records[index].session.version
         guard session.version == version || mutant == .noCompareAndSet else { return .changed }
-        records[index].session = session.renewed(with: SessionRenewal())
+        records[index].session = session.refreshed(with: SessionUpdate())
         return .done
     }
 

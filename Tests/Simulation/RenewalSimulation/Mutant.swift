@@ -1,6 +1,6 @@
 /// A bug that the simulation has to find. None of them is in the code that is simulated: they are in the model of the
 /// store, in what carries a flight's actions out, and in what is made of a flight's decisions.
-public enum Mutant: String, Sendable, CaseIterable {
+public enum InjectedBug: String, Sendable, CaseIterable {
     /// The store saves under a lease that is not the latest.
     case noFencing
     /// The session that is at hand is taken for what would be read under the lease.
@@ -14,15 +14,15 @@ public enum Mutant: String, Sendable, CaseIterable {
     /// A failure that would pass is taken for a definite rejection.
     case rejectsOnFailure
     /// What is under way at a replica is looked up without the session's name.
-    case flightsWithoutName
+    case refreshesWithoutSessionKey = "flightsWithoutName"
     /// What is told of sessions that have ended is not heard.
-    case deafToNotices
+    case ignoresInvalidations = "deafToNotices"
     /// A session is read as gone while the store is not there.
     case outageMeansGone
     /// A flight goes by a clock that may go back.
-    case flightsByWallClock
+    case refreshesByWallClock = "flightsByWallClock"
     /// A flight gives its new tokens up when the store does not answer the first time.
-    case givesUpSaving
+    case stopsSavingEarly = "givesUpSaving"
     /// A flight does not tell of new tokens that a session which has ended needs no more.
     case forgetsUnusedTokens
 }

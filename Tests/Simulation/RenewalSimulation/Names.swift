@@ -12,12 +12,12 @@ enum Names {
         return SessionKey(random.next(), random.next(), random.next(), random.next())
     }
 
-    static func tokens(_ pair: Int, end: Timestamp, obtainedAt: Timestamp) -> SessionTokens {
+    static func tokens(_ pair: Int, end: Timestamp, obtainedAt: Timestamp) -> TokenSet {
         let low = UInt8(truncatingIfNeeded: pair)
         let high = UInt8(truncatingIfNeeded: pair >> 8)
-        return SessionTokens(
+        return TokenSet(
             authorization: Secret(bytes: [0x61, high, low]), refreshToken: Secret(bytes: [0x72, high, low]),
-            accessExpiresAt: end, obtainedAt: obtainedAt)
+            accessTokenExpiresAt: end, obtainedAt: obtainedAt)
     }
 
     static func pair(_ secret: Secret?) -> Int {

@@ -3,7 +3,7 @@ import CloakroomCore
 /// A message to the store or to the upstream, and what is known of its answer. All-knowing: replicas do not see this.
 struct Call {
     enum Owner {
-        case flight(Int)
+        case refresh(Int)
         /// A flight's second save, of the user's data.
         case userSave(Int)
         case request(Int)
@@ -13,7 +13,7 @@ struct Call {
     enum Body {
         case lease(Int, Duration)
         case read(Int)
-        case save(Int, SessionRenewal, over: UInt64, fence: UInt64, pair: Int?)
+        case save(Int, SessionUpdate, over: UInt64, fence: UInt64, pair: Int?)
         case reject(Int, version: UInt64, fence: UInt64)
         case release(Int, fence: UInt64)
         case reseal(Int, Session)
@@ -34,7 +34,7 @@ struct Call {
     let deadline: Int64
     /// Whether the replica waits for the answer no more.
     var isClosed = false
-    var isTimeoutPlanned = false
+    var isTimeoutScheduled = false
     var arrivals = 0
     /// Whether an answer came while it was waited for.
     var isDelivered = false
@@ -43,27 +43,27 @@ struct Call {
 }
 
 /// What the store or the upstream says.
-enum Answer {
-    case lease(LeaseAttempt)
+enum TestResponse {
+    case lease(LeaseResult)
     case read(SessionLookup)
-    case save(SaveAttempt)
-    case reject(RejectAttempt)
+    case save(SaveResult)
+    case reject(RejectResult)
     case done
     case unavailable
     case tokens(pair: Int)
-    case refused
+    case rejected
     case failed
 }
 
 /// A flight, with what carries it out.
-struct Flight {
+struct Refresh {
     let session: Int
     let replica: Int
     /// What it began with.
     let initial: Session
-    var machine: RenewalFlight
+    var machine: TokenRefreshStateMachine
     var waiters: [Int] = []
-    var action: RenewalFlight.Action = .lease
+    var action: TokenRefreshStateMachine.Action = .lease
     var fence: UInt64 = 0
     var isFinished = false
     /// Its replica crashed.
@@ -76,16 +76,16 @@ struct Flight {
     /// By the flight's own clock.
     var pairAt: Timestamp?
     /// Whether the store holds, or has held, its pair, and took it under the latest lease.
-    var isKept = false
-    var wasRefused = false
+    var isSaved = false
+    var wasRejected = false
     /// For saving the user's data after it has finished.
-    var lease: RenewalLease?
+    var lease: RefreshLease?
     var result: Session?
 }
 
 /// A client's request at a replica.
 struct Request {
-    enum State { case going, served, unavailable, unauthorized, refused, lost }
+    enum State { case going, served, unavailable, unauthorized, rejected, lost }
 
     let session: Int
     let replica: Int
@@ -117,7 +117,7 @@ struct Replica {
     var lastDelivery: Int64 = 0
     var table: [Session?]
     /// The flights under way, by session; -1 for none.
-    var flights: [Int]
+    var refreshes: [Int]
     var coolUntil: [Int64]
     var failures: [Int]
     /// Notices that are on their way, by session.
@@ -125,7 +125,7 @@ struct Replica {
 
     init(sessions: Int) {
         table = Array(repeating: nil, count: sessions)
-        flights = Array(repeating: -1, count: sessions)
+        refreshes = Array(repeating: -1, count: sessions)
         coolUntil = Array(repeating: 0, count: sessions)
         failures = Array(repeating: 0, count: sessions)
         noticesUnderWay = Array(repeating: 0, count: sessions)
@@ -146,7 +146,7 @@ struct Replica {
     mutating func forget() {
         for index in table.indices {
             table[index] = nil
-            flights[index] = -1
+            refreshes[index] = -1
             coolUntil[index] = 0
             failures[index] = 0
         }

@@ -16,7 +16,7 @@ struct Settings {
     let sessions: Int
     let clients: Int
     let rotation: Rotation
-    let limits: RenewalLimits
+    let limits: RefreshTimeouts
     /// How long an access token lives, in seconds.
     let accessLife: Int64
     /// How long a replica waits for the store.
@@ -32,7 +32,7 @@ struct Settings {
     var slow, slowToken, lostRequest, lostReply, duplicateRequest, duplicateReply: Int
     var upstreamFails, spendsAndFails, crashInFlight, pauseInFlight: Int
     let reseal, userSave: Int
-    let disturbances: [(at: Int64, what: Disturbance)]
+    let disturbances: [(at: Int64, what: FaultInjection)]
     let skews: [Int64]
 
     init(_ random: inout SeededGenerator) {
@@ -41,7 +41,7 @@ struct Settings {
         clients = max(sessions, 1 + random.below(8))
         rotation = random.chance(500) ? .strict : .leeway(random.chance(500) ? 1_000 : 10_000)
         let lease = 1_300 + random.between(0, 1_200)
-        limits = RenewalLimits(
+        limits = RefreshTimeouts(
             call: .milliseconds(1_000), lease: .milliseconds(lease), waiting: .milliseconds(lease + 200),
             keeping: .milliseconds(random.between(3_000, 12_000)), pause: .milliseconds(50))
         accessLife = random.between(2, 5)
@@ -64,23 +64,23 @@ struct Settings {
         pauseInFlight = rate(&random, 60)
         reseal = rate(&random, 500)
         userSave = rate(&random, 700)
-        var planned: [(at: Int64, what: Disturbance)] = []
+        var configured: [(at: Int64, what: FaultInjection)] = []
         let replicas = replicas
         let sessions = sessions
         let calmAt = calmAt
-        func plan(_ permille: Int, upTo most: Int, _ make: (inout SeededGenerator) -> Disturbance) {
+        func configuration(_ permille: Int, upTo most: Int, _ make: (inout SeededGenerator) -> FaultInjection) {
             guard random.chance(permille) else { return }
-            for _ in 0...random.below(most) { planned.append((random.between(500, calmAt), make(&random))) }
+            for _ in 0...random.below(most) { configured.append((random.between(500, calmAt), make(&random))) }
         }
-        plan(250, upTo: 3) { .crash(replica: $0.below(replicas)) }
-        plan(250, upTo: 3) { .pause(replica: $0.below(replicas)) }
-        plan(350, upTo: 3) { .partition(replica: $0.below(replicas)) }
-        plan(200, upTo: 2) { _ in .storeOutage }
-        plan(250, upTo: 3) { .clockJump(replica: $0.below(replicas)) }
-        plan(300, upTo: 2) { .signOut(session: $0.below(sessions)) }
-        plan(150, upTo: 1) { .signOutEverywhere(session: $0.below(sessions)) }
-        plan(100, upTo: 1) { .upstreamRevokes(session: $0.below(sessions)) }
-        disturbances = planned
+        configuration(250, upTo: 3) { .crash(replica: $0.below(replicas)) }
+        configuration(250, upTo: 3) { .pause(replica: $0.below(replicas)) }
+        configuration(350, upTo: 3) { .partition(replica: $0.below(replicas)) }
+        configuration(200, upTo: 2) { _ in .storeOutage }
+        configuration(250, upTo: 3) { .clockJump(replica: $0.below(replicas)) }
+        configuration(300, upTo: 2) { .signOut(session: $0.below(sessions)) }
+        configuration(150, upTo: 1) { .signOutEverywhere(session: $0.below(sessions)) }
+        configuration(100, upTo: 1) { .upstreamRevokes(session: $0.below(sessions)) }
+        disturbances = configured
         skews = random.chance(400) ? (0..<replicas).map { _ in random.between(-150, 150) } : []
     }
 

@@ -1,6 +1,6 @@
 import CloakroomCore
 
-/// One run of renewals in a world in which what can go wrong does: replicas that carry out ``RenewalFlight``, clients, a
+/// One run of renewals in a world in which what can go wrong does: replicas that carry out ``TokenRefreshStateMachine``, clients, a
 /// store, and an upstream whose refresh tokens are good for once.
 ///
 /// The seed decides everything: the same seed gives the same run, in any process.
@@ -21,8 +21,8 @@ public struct Simulation: Sendable {
     /// - Parameters:
     ///   - mutant: A bug to put into it.
     ///   - isTraced: Whether to write down what happens.
-    public static func run(seed: UInt64, mutant: Mutant? = nil, isTraced: Bool = false) -> Outcome {
-        let world = World(seed: seed, mutant: mutant, isTraced: isTraced)
+    public static func run(seed: UInt64, mutant: InjectedBug? = nil, isTraced: Bool = false) -> Outcome {
+        let world = SimulationWorld(seed: seed, mutant: mutant, isTraced: isTraced)
         world.run()
         for record in world.store.records {
             switch record.endReason {

@@ -6,9 +6,9 @@ public enum Invariant: String, Sendable, CaseIterable {
     /// No refresh token is spent twice by who holds the lease, while the one who spent it first has come to no harm.
     case spentOnce
     /// What the holder of the latest lease was given is in the store once its save came there, and stays.
-    case resultKept
+    case resultPersisted = "resultKept"
     /// No token is used for, or kept in, another session than its own; and tokens that nobody needs are handed back.
-    case tokensStayHome
+    case tokensNeverCrossSessions = "tokensStayHome"
     /// No request is served with a session that has ended, once the replica has been told.
     case endedIsEnded
     /// When nothing goes wrong any more, all sessions that are alive are served, and nothing hangs.

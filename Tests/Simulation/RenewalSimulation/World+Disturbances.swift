@@ -2,8 +2,8 @@ import CloakroomCore
 import TestSupport
 
 /// What goes wrong, and what others do.
-extension World {
-    func disturb(_ what: Disturbance) {
+extension SimulationWorld {
+    func disturb(_ what: FaultInjection) {
         note("\(what)")
         switch what {
         case .crash(let replica):
@@ -47,7 +47,7 @@ extension World {
         replicas[replica].life += 1
         replicas[replica].pausedUntil = 0
         replicas[replica].forget()
-        for index in flights.indices where flights[index].replica == replica { flights[index].isDead = true }
+        for index in refreshes.indices where refreshes[index].replica == replica { refreshes[index].isDead = true }
         queue.push(.restart(replica: replica, life: replicas[replica].life), at: now + random.between(100, 3_000))
         let inbox = replicas[replica].inbox
         replicas[replica].inbox = []
@@ -70,7 +70,7 @@ extension World {
         let until = now + random.between(50, random.chance(500) ? 5_000 : 500)
         note("r\(replica) pauses until \(until)")
         replicas[replica].pausedUntil = max(replicas[replica].pausedUntil, until)
-        for index in flights.indices where flights[index].replica == replica { flights[index].isDisturbed = true }
+        for index in refreshes.indices where refreshes[index].replica == replica { refreshes[index].isDisturbed = true }
         queue.push(.resume(replica: replica), at: replicas[replica].pausedUntil)
     }
 
@@ -118,7 +118,7 @@ extension World {
         let before = replicas[replica].steadyOffset
         replicas[replica].setClock(to: offset)
         guard replicas[replica].steadyOffset > before else { return }
-        for index in flights.indices where flights[index].replica == replica { flights[index].isDisturbed = true }
+        for index in refreshes.indices where refreshes[index].replica == replica { refreshes[index].isDisturbed = true }
     }
 
     func calmDown() {

@@ -3,25 +3,25 @@ import TestSupport
 
 /// Carries out what flights decide: what a gateway's renewer does for a session's tokens, and nothing of how it bounds
 /// waiting. Who waits here waits for the end of the flight.
-extension World {
+extension SimulationWorld {
     func begin(_ session: Int, _ stale: Session, at replica: Int, waiter: Int?) {
-        let machine = RenewalFlight(stale, limits: settings.limits, now: steadyClock(replica))
-        var flight = Flight(session: session, replica: replica, initial: stale, machine: machine)
+        let machine = TokenRefreshStateMachine(stale, limits: settings.limits, now: steadyClock(replica))
+        var flight = Refresh(session: session, replica: replica, initial: stale, machine: machine)
         if let waiter { flight.waiters.append(waiter) }
-        flights.append(flight)
-        let index = flights.count - 1
-        replicas[replica].flights[flightName(session)] = index
+        refreshes.append(flight)
+        let index = refreshes.count - 1
+        replicas[replica].refreshes[refreshName(session)] = index
         note("f\(index) begins for s\(session) at r\(replica), p\(Names.pair(stale)) v\(stale.version)")
         decided(index, .lease)
     }
 
     /// A flight has decided; between that and doing it, a process may be stopped for a while or for good.
-    private func decided(_ index: Int, _ decision: RenewalFlight.Action) {
+    private func decided(_ index: Int, _ decision: TokenRefreshStateMachine.Action) {
         let action = mutated(decision, of: index)
-        flights[index].action = action
+        refreshes[index].action = action
         note("f\(index) decides: \(describe(action))")
-        if case .renew = action { checkLease(of: index) }
-        let replica = flights[index].replica
+        if case .refresh = action { checkLease(of: index) }
+        let replica = refreshes[index].replica
         if random.chance(settings.crashInFlight) {
             coverage.count(.crashInFlight)
             crash(replica)
@@ -35,9 +35,10 @@ extension World {
     }
 
     /// What a flight with a bug would decide.
-    private func mutated(_ decision: RenewalFlight.Action, of index: Int) -> RenewalFlight.Action {
-        switch (mutant, flights[index].action, decision) {
-        case (.givesUpSaving, .save(_, _, let lease), .wait): .finish(.storeUnavailable, release: lease)
+    private func mutated(_ decision: TokenRefreshStateMachine.Action, of index: Int) -> TokenRefreshStateMachine.Action
+    {
+        switch (mutant, refreshes[index].action, decision) {
+        case (.stopsSavingEarly, .save(_, _, let lease), .wait): .finish(.storeUnavailable, release: lease)
         case (.forgetsUnusedTokens, _, .finish(.ended(let reason, _), let lease)):
             .finish(.ended(reason, unused: nil), release: lease)
         default: decision
@@ -45,114 +46,114 @@ extension World {
     }
 
     func carryOut(_ index: Int) {
-        let flight = flights[index]
+        let flight = refreshes[index]
         let (session, replica) = (flight.session, flight.replica)
-        let owner = Call.Owner.flight(index)
+        let owner = Call.Owner.refresh(index)
         switch flight.action {
         case .lease:
             sendToStore(.lease(session, settings.limits.lease), from: replica, owner: owner)
         case .read:
             if mutant == .noReadUnderLease, flight.spent < 0 {
-                decided(index, flights[index].machine.hasRead(.live(flight.initial), now: steadyClock(replica)))
+                decided(index, refreshes[index].machine.sessionRead(.active(flight.initial), now: steadyClock(replica)))
             } else {
                 sendToStore(.read(session), from: replica, owner: owner)
             }
         case .wait(let pause):
             queue.push(.wake(flight: index), at: now + pause.wholeMilliseconds)
-        case .renew(let current):
-            flights[index].spent = Names.pair(current)
+        case .refresh(let current):
+            refreshes[index].spent = Names.pair(current)
             sendUpstream(.refresh(pair: Names.pair(current)), from: replica, owner: owner)
         case .save(let tokens, let over, let lease):
             sendToStore(
                 .save(
-                    session, SessionRenewal(tokens: tokens), over: over.version, fence: lease.fence,
+                    session, SessionUpdate(tokens: tokens), over: over.version, fence: lease.fencingToken,
                     pair: Names.pair(tokens.refreshToken)),
                 from: replica, owner: owner)
         case .reject(let current, let lease):
             sendToStore(
-                .reject(session, version: current.version, fence: lease.fence), from: replica, owner: owner)
+                .reject(session, version: current.version, fence: lease.fencingToken), from: replica, owner: owner)
         case .finish(let result, let release):
             finish(flight: index, result, release: release)
         }
     }
 
     func woke(_ index: Int) {
-        guard !flights[index].isDead, !flights[index].isFinished else { return }
-        decided(index, flights[index].machine.waited(now: steadyClock(flights[index].replica)))
+        guard !refreshes[index].isDead, !refreshes[index].isFinished else { return }
+        decided(index, refreshes[index].machine.waited(now: steadyClock(refreshes[index].replica)))
     }
 
-    func tell(_ index: Int, _ answer: Answer) {
-        guard !flights[index].isDead, !flights[index].isFinished else { return }
-        let clock = steadyClock(flights[index].replica)
-        switch answer {
+    func notify(_ index: Int, _ response: TestResponse) {
+        guard !refreshes[index].isDead, !refreshes[index].isFinished else { return }
+        let clock = steadyClock(refreshes[index].replica)
+        switch response {
         case .lease(let attempt):
             switch attempt {
-            case .held(let lease): flights[index].fence = lease.fence
-            case .taken: coverage.count(.leaseTaken)
-            case .gone: coverage.count(.leaseGone)
+            case .acquired(let lease): refreshes[index].fence = lease.fencingToken
+            case .heldByOther: coverage.count(.leaseTaken)
+            case .notFound: coverage.count(.leaseGone)
             }
-            decided(index, flights[index].machine.leased(attempt, now: clock))
+            decided(index, refreshes[index].machine.leased(attempt, now: clock))
         case .read(let lookup):
-            decided(index, flights[index].machine.hasRead(lookup, now: clock))
+            decided(index, refreshes[index].machine.sessionRead(lookup, now: clock))
         case .save(let attempt):
             switch attempt {
             case .saved: break
-            case .changed: coverage.count(.saveChanged)
-            case .fenced: coverage.count(.saveFenced)
-            case .gone: coverage.count(.saveGone)
+            case .versionConflict: coverage.count(.saveChanged)
+            case .staleLease: coverage.count(.saveFenced)
+            case .notFound: coverage.count(.saveGone)
             }
-            decided(index, flights[index].machine.saved(attempt, now: clock))
+            decided(index, refreshes[index].machine.saved(attempt, now: clock))
         case .reject(let attempt):
             switch attempt {
             case .ended: break
-            case .changed: coverage.count(.rejectChanged)
-            case .gone: coverage.count(.rejectGone)
+            case .versionConflict: coverage.count(.rejectChanged)
+            case .notFound: coverage.count(.rejectGone)
             }
-            decided(index, flights[index].machine.rejected(attempt, now: clock))
+            decided(index, refreshes[index].machine.rejected(attempt, now: clock))
         case .tokens(let pair):
-            flights[index].pair = pair
-            flights[index].pairAt = clock
-            let wall = wallClock(flights[index].replica)
+            refreshes[index].pair = pair
+            refreshes[index].pairAt = clock
+            let wall = wallClock(refreshes[index].replica)
             let tokens = Names.tokens(pair, end: wall + .milliseconds(upstream.accessLife), obtainedAt: wall)
-            decided(index, flights[index].machine.renewed(tokens, now: clock))
-        case .refused:
-            flights[index].wasRefused = true
-            decided(index, flights[index].machine.notRenewed(.rejected, now: clock))
+            decided(index, refreshes[index].machine.refreshed(tokens, now: clock))
+        case .rejected:
+            refreshes[index].wasRejected = true
+            decided(index, refreshes[index].machine.refreshFailed(.rejected, now: clock))
         case .failed:
-            notRenewed(index, .invalidResponse)
+            notRefreshed(index, .invalidResponse)
         case .unavailable:
-            if case .renew = flights[index].action {
+            if case .refresh = refreshes[index].action {
                 coverage.count(.callTimeout)
-                notRenewed(index, .timedOut)
-            } else if case .read = flights[index].action, mutant == .outageMeansGone {
-                decided(index, flights[index].machine.hasRead(.none(.noSession), now: clock))
+                notRefreshed(index, .timedOut)
+            } else if case .read = refreshes[index].action, mutant == .outageMeansGone {
+                decided(index, refreshes[index].machine.sessionRead(.missing(.noSession), now: clock))
             } else {
-                decided(index, flights[index].machine.storeFailed(now: clock))
+                decided(index, refreshes[index].machine.storeFailed(now: clock))
             }
         case .done:
             break
         }
     }
 
-    private func notRenewed(_ index: Int, _ kind: TokenClientError.Kind) {
+    private func notRefreshed(_ index: Int, _ kind: TokenClientError.Kind) {
         let kind = mutant == .rejectsOnFailure ? .rejected : kind
-        decided(index, flights[index].machine.notRenewed(kind, now: steadyClock(flights[index].replica)))
+        decided(index, refreshes[index].machine.refreshFailed(kind, now: steadyClock(refreshes[index].replica)))
     }
 
-    private func finish(flight index: Int, _ result: RenewalFlight.Result, release lease: RenewalLease?) {
-        flights[index].isFinished = true
+    private func finish(flight index: Int, _ result: TokenRefreshStateMachine.Result, release lease: RefreshLease?) {
+        refreshes[index].isFinished = true
         checkFinish(index, result)
-        let flight = flights[index]
-        replicas[flight.replica].flights[flightName(flight.session)] = -1
+        let flight = refreshes[index]
+        replicas[flight.replica].refreshes[refreshName(flight.session)] = -1
         var keepsLease = false
         switch result {
-        case .renewed(let session):
-            coverage.count(.renewed)
+        case .refreshed(let session):
+            coverage.count(.refreshed)
             succeed(flight, session)
             if let lease, random.chance(settings.userSave) {
                 keepsLease = true
-                flights[index].lease = lease
-                flights[index].result = session
+                refreshes[index].lease = lease
+                refreshes[index].result = session
                 queue.push(.userFetched(flight: index), at: now + random.between(10, random.chance(100) ? 2_000 : 80))
             }
         case .coalesced(let session):
@@ -176,24 +177,24 @@ extension World {
             fail(flight)
         }
         if let lease, !keepsLease {
-            sendToStore(.release(flight.session, fence: lease.fence), from: flight.replica, owner: .none)
+            sendToStore(.release(flight.session, fence: lease.fencingToken), from: flight.replica, owner: .none)
         }
     }
 
-    private func succeed(_ flight: Flight, _ session: Session) {
+    private func succeed(_ flight: Refresh, _ session: Session) {
         replicas[flight.replica].failures[flight.session] = 0
         remember(session, flight.session, at: flight.replica)
         for waiter in flight.waiters { go(waiter, session) }
     }
 
-    private func end(_ flight: Flight) {
+    private func end(_ flight: Refresh) {
         replicas[flight.replica].table[flight.session] = nil
         for waiter in flight.waiters { unauthorized(waiter) }
     }
 
     /// Cools off: a second, then twice as long each time, up to half a minute. A gateway spreads these times, begins
     /// anew after a while, and rests for no more than the first second after a failure of its store.
-    private func fail(_ flight: Flight) {
+    private func fail(_ flight: Refresh) {
         let failures = replicas[flight.replica].failures[flight.session]
         replicas[flight.replica].failures[flight.session] = failures + 1
         replicas[flight.replica].coolUntil[flight.session] = now + min(30_000, 1_000 << Int64(min(failures, 5)))
@@ -202,19 +203,19 @@ extension World {
 
     /// The user's data go into the session under the same lease, over the version that has just been saved.
     func saveUser(_ index: Int) {
-        let flight = flights[index]
+        let flight = refreshes[index]
         guard !flight.isDead, let lease = flight.lease, let session = flight.result else { return }
         sendToStore(
             .save(
-                flight.session, SessionRenewal(userJSON: [0x7b, 0x7d]), over: session.version, fence: lease.fence,
+                flight.session, SessionUpdate(userJSON: [0x7b, 0x7d]), over: session.version, fence: lease.fencingToken,
                 pair: nil),
             from: flight.replica, owner: .userSave(index))
     }
 
-    func userSaved(_ index: Int, _ answer: Answer) {
-        let flight = flights[index]
+    func userSaved(_ index: Int, _ response: TestResponse) {
+        let flight = refreshes[index]
         guard !flight.isDead, let lease = flight.lease else { return }
-        if case .save(.saved(let session)) = answer { remember(session, flight.session, at: flight.replica) }
-        sendToStore(.release(flight.session, fence: lease.fence), from: flight.replica, owner: .none)
+        if case .save(.saved(let session)) = response { remember(session, flight.session, at: flight.replica) }
+        sendToStore(.release(flight.session, fence: lease.fencingToken), from: flight.replica, owner: .none)
     }
 }

@@ -2,13 +2,13 @@ import CloakroomCore
 import TestSupport
 
 /// Messages, and what becomes of them on their way.
-extension World {
+extension SimulationWorld {
     /// Sends a call to the store. One that is not to be answered has no owner.
     func sendToStore(_ body: Call.Body, from replica: Int, owner: Call.Owner, delayedBy extra: Int64 = 0) {
         let call = add(body, from: replica, owner: owner, timeout: settings.storeTimeout)
         // Who knows that there is no link fails at once, mostly.
         if !replicas[replica].trustsLink, random.chance(700) {
-            plan(timeoutOf: call, at: now + 1)
+            configuration(timeoutOf: call, at: now + 1)
             return
         }
         send(call, delay: hop(1, 8, owner: owner) + extra) { .atStore(call: $0) }
@@ -39,11 +39,11 @@ extension World {
             coverage.count(.lostRequest)
             note("call \(call) is lost")
             disturb(calls[call].owner)
-            planTimeout(of: call)
+            scheduleTimeout(of: call)
             return
         }
         queue.push(event(call), at: now + delay)
-        if now + delay >= calls[call].deadline { planTimeout(of: call) }
+        if now + delay >= calls[call].deadline { scheduleTimeout(of: call) }
         if random.chance(settings.duplicateRequest) {
             coverage.count(.duplicateRequest)
             disturb(calls[call].owner)
@@ -52,13 +52,13 @@ extension World {
     }
 
     /// Sends an answer back: in order from the store, and whenever it comes from the upstream.
-    func reply(_ call: Int, _ answer: Answer, fromStore: Bool, delay least: Int64 = 0) {
+    func reply(_ call: Int, _ response: TestResponse, fromStore: Bool, delay least: Int64 = 0) {
         if case .none = calls[call].owner { return }
         if random.chance(settings.lostReply) {
             coverage.count(.lostReply)
             note("the answer to call \(call) is lost")
             disturb(calls[call].owner)
-            planTimeout(of: call)
+            scheduleTimeout(of: call)
             return
         }
         let replica = calls[call].replica
@@ -70,12 +70,12 @@ extension World {
             time = max(time, replicas[replica].lastDelivery + 1)
             replicas[replica].lastDelivery = time
         }
-        answers.append(answer)
-        let index = answers.count - 1
+        responses.append(response)
+        let index = responses.count - 1
         let event: Event =
-            fromStore ? .storeReply(call: call, answer: index) : .upstreamReply(call: call, answer: index)
+            fromStore ? .storeReply(call: call, response: index) : .upstreamReply(call: call, response: index)
         queue.push(event, at: time)
-        if time >= calls[call].deadline { planTimeout(of: call) }
+        if time >= calls[call].deadline { scheduleTimeout(of: call) }
         if random.chance(settings.duplicateReply) {
             coverage.count(.duplicateReply)
             queue.push(event, at: time + random.between(1, 50))
@@ -83,14 +83,14 @@ extension World {
     }
 
     /// A timeout is an event only where it will be one: this world knows that in advance.
-    func planTimeout(of call: Int) {
-        plan(timeoutOf: call, at: calls[call].deadline)
+    func scheduleTimeout(of call: Int) {
+        configuration(timeoutOf: call, at: calls[call].deadline)
     }
 
-    private func plan(timeoutOf call: Int, at time: Int64) {
+    private func configuration(timeoutOf call: Int, at time: Int64) {
         if case .none = calls[call].owner { return }
-        guard !calls[call].isTimeoutPlanned else { return }
-        calls[call].isTimeoutPlanned = true
+        guard !calls[call].isTimeoutScheduled else { return }
+        calls[call].isTimeoutScheduled = true
         disturb(calls[call].owner)
         queue.push(.callTimeout(call: call), at: max(time, now))
     }
@@ -104,7 +104,7 @@ extension World {
 
     /// Notes that a flight was not at fault.
     func disturb(_ owner: Call.Owner) {
-        if case .flight(let flight) = owner { flights[flight].isDisturbed = true }
+        if case .refresh(let flight) = owner { refreshes[flight].isDisturbed = true }
     }
 
     /// Tells all replicas but one that a session was changed.
@@ -122,7 +122,7 @@ extension World {
         if replicas[replica].isPartitioned || !replicas[replica].isUp {
             coverage.count(.noticeLost)
             note("notice of s\(session) is lost to r\(replica)")
-        } else if mutant != .deafToNotices {
+        } else if mutant != .ignoresInvalidations {
             replicas[replica].table[session] = nil
         }
     }
@@ -133,7 +133,7 @@ extension World {
         let replica = calls[call].replica
         guard replicas[replica].isUp, calls[call].life == replicas[replica].life else { return false }
         guard !calls[call].isClosed else {
-            coverage.count(.lateAnswer)
+            coverage.count(.lateResponse)
             return false
         }
         calls[call].isClosed = true

@@ -2,7 +2,7 @@ import CloakroomCore
 import TestSupport
 
 /// What clients do, and how a replica serves them.
-extension World {
+extension SimulationWorld {
     func request(from client: Int) {
         let next = now + random.between(settings.requestInterval / 2, settings.requestInterval * 3 / 2)
         if !isCalm || next < settings.calmAt + 3_000 { queue.push(.request(client: client), at: next) }
@@ -22,17 +22,17 @@ extension World {
         let index = requests.count - 1
         guard replicas[replica].isUp else { return finish(index, .lost) }
         if replicas[replica].trustsLink, let known = replicas[replica].table[session] {
-            judge(index, known)
+            evaluate(index, known)
         } else {
             sendToStore(.read(session), from: replica, owner: .request(index))
         }
     }
 
     /// An answer for a request: from the store if it has no session yet, from the upstream otherwise.
-    func answered(_ index: Int, _ answer: Answer) {
+    func responded(_ index: Int, _ response: TestResponse) {
         let request = requests[index]
-        switch answer {
-        case .read(.live(let session)):
+        switch response {
+        case .read(.active(let session)):
             remember(session, request.session, at: request.replica)
             if random.chance(settings.reseal) {
                 // Written later, as touches are.
@@ -40,16 +40,16 @@ extension World {
                 sendToStore(
                     .reseal(request.session, session), from: request.replica, owner: .none, delayedBy: delay)
             }
-            judge(index, session)
-        case .read(.none):
+            evaluate(index, session)
+        case .read(.missing):
             unauthorized(index)
-        case .refused:
+        case .rejected:
             guard !request.wasReplayed, let current = request.current else {
-                coverage.count(.refusedByUpstream)
-                return finish(index, .refused)
+                coverage.count(.rejectedByUpstream)
+                return finish(index, .rejected)
             }
             requests[index].wasReplayed = true
-            renew(index, current)
+            refresh(index, current)
         case .unavailable where mutant == .outageMeansGone && request.current == nil:
             unauthorized(index)
         default:
@@ -57,7 +57,7 @@ extension World {
         }
     }
 
-    private func judge(_ index: Int, _ session: Session) {
+    private func evaluate(_ index: Int, _ session: Session) {
         let request = requests[index]
         requests[index].current = session
         guard steadyClock(request.replica) < session.expiresAt else { return unauthorized(index) }
@@ -66,32 +66,32 @@ extension World {
         }
         // Tokens live for seconds here, so that much happens in little time: the least time between two refreshes,
         // which is longer than that, is left out.
-        let times = RenewalTimes(session.tokens, spread: session.key.word3, minimumInterval: .zero)
-        switch times.need(at: wallClock(request.replica)) {
+        let times = RefreshSchedule(session.tokens, spread: session.key.word3, minimumInterval: .zero)
+        switch times.urgency(at: wallClock(request.replica)) {
         case .none:
             go(index, session)
-        case .soon:
-            renewSoon(request.session, session, at: request.replica)
+        case .background:
+            refreshSoon(request.session, session, at: request.replica)
             // The replica may have crashed over it.
             if requests[index].life == replicas[request.replica].life { go(index, session) }
-        case .now:
-            renew(index, session)
+        case .required:
+            refresh(index, session)
         }
     }
 
-    private func renewSoon(_ session: Int, _ known: Session, at replica: Int) {
-        guard replicas[replica].flights[flightName(session)] < 0, now >= replicas[replica].coolUntil[session] else {
+    private func refreshSoon(_ session: Int, _ known: Session, at replica: Int) {
+        guard replicas[replica].refreshes[refreshName(session)] < 0, now >= replicas[replica].coolUntil[session] else {
             return
         }
         begin(session, known, at: replica, waiter: nil)
     }
 
-    private func renew(_ index: Int, _ stale: Session) {
+    private func refresh(_ index: Int, _ stale: Session) {
         let request = requests[index]
-        let flight = replicas[request.replica].flights[flightName(request.session)]
+        let flight = replicas[request.replica].refreshes[refreshName(request.session)]
         if flight >= 0 {
             requests[index].waited = true
-            flights[flight].waiters.append(index)
+            refreshes[flight].waiters.append(index)
         } else if let known = replicas[request.replica].table[request.session], known.version > stale.version,
             known.authorization != stale.authorization
         {
@@ -121,13 +121,13 @@ extension World {
     }
 
     func unauthorized(_ index: Int) {
-        coverage.count(.answeredUnauthorized)
+        coverage.count(.respondedUnauthorized)
         checkUnauthorized(index)
         finish(index, .unauthorized)
     }
 
     func finish(_ index: Int, _ state: Request.State) {
-        if state == .unavailable { coverage.count(.answeredUnavailable) }
+        if state == .unavailable { coverage.count(.respondedUnavailable) }
         if requests[index].state == .going { requests[index].state = state }
         note("request \(index) for s\(requests[index].session) at r\(requests[index].replica): \(state)")
     }
@@ -137,7 +137,7 @@ extension World {
     }
 
     /// Where a session's flight is looked up.
-    func flightName(_ session: Int) -> Int {
-        mutant == .flightsWithoutName ? 0 : session
+    func refreshName(_ session: Int) -> Int {
+        mutant == .refreshesWithoutSessionKey ? 0 : session
     }
 }

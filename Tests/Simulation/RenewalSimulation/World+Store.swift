@@ -1,30 +1,30 @@
 import CloakroomCore
 
 /// What happens at the store, and what is checked there.
-extension World {
+extension SimulationWorld {
     func arriveAtStore(_ call: Int) {
         let replica = calls[call].replica
         guard !isStoreDown, !replicas[replica].isPartitioned else {
-            planTimeout(of: call)
+            scheduleTimeout(of: call)
             return
         }
         calls[call].arrivals += 1
-        let answer = answerOfStore(call, calls[call].body, from: replica)
-        note("r\(replica) call \(call) at store: \(describe(calls[call].body)) -> \(describe(answer))")
-        reply(call, answer, fromStore: true)
+        let response = responseOfStore(call, calls[call].body, from: replica)
+        note("r\(replica) call \(call) at store: \(describe(calls[call].body)) -> \(describe(response))")
+        reply(call, response, fromStore: true)
     }
 
-    private func answerOfStore(_ call: Int, _ body: Call.Body, from replica: Int) -> Answer {
+    private func responseOfStore(_ call: Int, _ body: Call.Body, from replica: Int) -> TestResponse {
         switch body {
         case .lease(let session, let duration):
             let record = store.records[session]
             let attempt = store.lease(session, for: duration, now: now)
-            if case .held = attempt, record.leaseEnd > 0, record.leaseEnd <= now { coverage.count(.leaseRanOut) }
+            if case .acquired = attempt, record.leaseEnd > 0, record.leaseEnd <= now { coverage.count(.leaseRanOut) }
             return .lease(attempt)
         case .read(let session):
             return .read(store.read(session, now: now))
-        case .save(let session, let renewal, let version, let fence, let pair):
-            return .save(save(call, session, renewal, over: version, fence: fence, pair: pair, from: replica))
+        case .save(let session, let refresh, let version, let fence, let pair):
+            return .save(save(call, session, refresh, over: version, fence: fence, pair: pair, from: replica))
         case .reject(let session, let version, let fence):
             let attempt = store.reject(session, version: version, fence: fence, now: now)
             if attempt == .ended {
@@ -41,7 +41,7 @@ extension World {
                 coverage.count(.resealed)
                 checkKept(session)
                 notify(of: session, but: nil)
-            case .changed, .leased: coverage.count(.resealRefused)
+            case .changed, .leased: coverage.count(.resealRejected)
             case .gone: break
             }
             return .done
@@ -61,17 +61,17 @@ extension World {
     }
 
     private func save(
-        _ call: Int, _ session: Int, _ renewal: SessionRenewal, over version: UInt64, fence: UInt64, pair: Int?,
+        _ call: Int, _ session: Int, _ refresh: SessionUpdate, over version: UInt64, fence: UInt64, pair: Int?,
         from replica: Int
-    ) -> SaveAttempt {
+    ) -> SaveResult {
         if let pair, upstream.pairs[pair].session != session {
-            violate(.tokensStayHome, "tokens of s\(upstream.pairs[pair].session) are saved in s\(session)")
+            violate(.tokensNeverCrossSessions, "tokens of s\(upstream.pairs[pair].session) are saved in s\(session)")
         }
         let isLatest = fence == store.records[session].fence
-        let attempt = store.save(session, renewal, over: version, fence: fence, now: now)
-        if case .fenced = attempt, isLatest { coverage.count(.leaseForgotten) }
+        let attempt = store.save(session, refresh, over: version, fence: fence, now: now)
+        if case .staleLease = attempt, isLatest { coverage.count(.leaseForgotten) }
         let isSaved = if case .saved = attempt { true } else { false }
-        guard let pair, case .flight(let flight) = calls[call].owner else {
+        guard let pair, case .refresh(let flight) = calls[call].owner else {
             if isSaved {
                 coverage.count(.userSaved)
                 notify(of: session, but: replica)
@@ -80,26 +80,27 @@ extension World {
         }
         if isSaved { notify(of: session, but: replica) }
         if isLatest {
-            if isSaved { flights[flight].isKept = true }
+            if isSaved { refreshes[flight].isSaved = true }
             let current = Names.pair(store.records[session].session)
             if isSaved {
                 keepers[session] = pair
-            } else if store.records[session].endReason == nil, current != pair, current != flights[flight].spent {
+            } else if store.records[session].endReason == nil, current != pair, current != refreshes[flight].spent {
                 violate(
-                    .resultKept, "p\(pair) came under the latest lease of s\(session), and p\(current) is in its place")
+                    .resultPersisted,
+                    "p\(pair) came under the latest lease of s\(session), and p\(current) is in its place")
             }
         }
         checkKept(session)
         return attempt
     }
 
-    func storeReplied(_ call: Int, _ answer: Answer) {
+    func storeReplied(_ call: Int, _ response: TestResponse) {
         guard close(call) else { return }
         let replica = calls[call].replica
         // A link that was cut takes what was on it with it.
         let isLost = replicas[replica].isPartitioned || calls[call].link != replicas[replica].link
         if isLost { disturb(calls[call].owner) } else { calls[call].isDelivered = true }
-        deliver(isLost ? .unavailable : answer, to: call)
+        deliver(isLost ? .unavailable : response, to: call)
     }
 
     func timedOut(_ call: Int) {
@@ -109,18 +110,18 @@ extension World {
         deliver(.unavailable, to: call)
     }
 
-    private func deliver(_ answer: Answer, to call: Int) {
+    private func deliver(_ response: TestResponse, to call: Int) {
         switch calls[call].owner {
-        case .flight(let flight): tell(flight, answer)
-        case .userSave(let flight): userSaved(flight, answer)
-        case .request(let request): answered(request, answer)
+        case .refresh(let flight): notify(flight, response)
+        case .userSave(let flight): userSaved(flight, response)
+        case .request(let request): responded(request, response)
         case .none: break
         }
     }
 
-    func upstreamReplied(_ call: Int, _ answer: Answer) {
+    func upstreamReplied(_ call: Int, _ response: TestResponse) {
         guard close(call) else { return }
         calls[call].isDelivered = true
-        deliver(answer, to: call)
+        deliver(response, to: call)
     }
 }

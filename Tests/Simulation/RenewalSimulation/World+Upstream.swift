@@ -1,7 +1,7 @@
 import TestSupport
 
 /// What happens at the upstream, and what is checked there.
-extension World {
+extension SimulationWorld {
     func arriveAtUpstream(_ call: Int) {
         calls[call].arrivals += 1
         switch calls[call].body {
@@ -13,16 +13,16 @@ extension World {
     }
 
     private func refresh(_ pair: Int, _ call: Int) {
-        guard case .flight(let flight) = calls[call].owner else { return }
+        guard case .refresh(let flight) = calls[call].owner else { return }
         if random.chance(settings.upstreamFails) {
             coverage.count(.upstreamFailure)
             note("upstream fails call \(call)")
             reply(call, .failed, fromStore: false)
             return
         }
-        let session = flights[flight].session
+        let session = refreshes[flight].session
         if upstream.pairs[pair].session != session {
-            violate(.tokensStayHome, "p\(pair) of s\(upstream.pairs[pair].session) is spent for s\(session)")
+            violate(.tokensNeverCrossSessions, "p\(pair) of s\(upstream.pairs[pair].session) is spent for s\(session)")
         }
         let isOrphan = isOrphan(call)
         calls[call].wasOrphan = isOrphan
@@ -30,7 +30,7 @@ extension World {
         note("upstream call \(call) spends p\(pair): \(verdict)\(isOrphan ? ", nobody waits" : "")")
         checkSpending(call, pair, verdict)
         guard let new = verdict.pair else {
-            reply(call, .refused, fromStore: false)
+            reply(call, .rejected, fromStore: false)
             return
         }
         if random.chance(settings.spendsAndFails) {
@@ -44,7 +44,7 @@ extension World {
     private func resource(_ session: Int, _ pair: Int, _ call: Int) {
         guard case .request(let request) = calls[call].owner else { return }
         if upstream.pairs[pair].session != session {
-            violate(.tokensStayHome, "p\(pair) of s\(upstream.pairs[pair].session) is used for s\(session)")
+            violate(.tokensNeverCrossSessions, "p\(pair) of s\(upstream.pairs[pair].session) is used for s\(session)")
         }
         if upstream.accepts(pair, now: now) {
             // The way back of what went well is of no interest.
@@ -52,7 +52,7 @@ extension World {
             calls[call].isClosed = true
             served(request)
         } else {
-            reply(call, .refused, fromStore: false)
+            reply(call, .rejected, fromStore: false)
         }
     }
 }

@@ -5,8 +5,8 @@ import TestSupport
 ///
 /// Nothing in it depends on anything but the seed: no clock, no task, and no dictionary, whose order differs between
 /// processes.
-final class World {
-    let mutant: Mutant?
+final class SimulationWorld {
+    let mutant: InjectedBug?
     var settings: Settings
     var random: SeededGenerator
     var queue = EventQueue()
@@ -15,8 +15,8 @@ final class World {
     var upstream: ModelUpstream
     var replicas: [Replica]
     var calls: [Call] = []
-    var answers: [Answer] = []
-    var flights: [Flight] = []
+    var responses: [TestResponse] = []
+    var refreshes: [Refresh] = []
     var requests: [Request] = []
     /// For each session, the pair that must be in the store, or one that came of it; -1 for none yet.
     var keepers: [Int]
@@ -27,7 +27,7 @@ final class World {
     var trace: [String]?
     var eventCount = 0
 
-    init(seed: UInt64, mutant: Mutant?, isTraced: Bool) {
+    init(seed: UInt64, mutant: InjectedBug?, isTraced: Bool) {
         var random = SeededGenerator(seed: seed)
         settings = Settings(&random)
         self.random = random
@@ -90,13 +90,13 @@ final class World {
         case .request(let client): request(from: client)
         case .arrive(let session, let replica, let isProbe): startRequest(session, at: replica, isProbe: isProbe)
         case .atStore(let call): arriveAtStore(call)
-        case .storeReply(let call, let answer): storeReplied(call, answers[answer])
+        case .storeReply(let call, let response): storeReplied(call, responses[response])
         case .atUpstream(let call): arriveAtUpstream(call)
-        case .upstreamReply(let call, let answer): upstreamReplied(call, answers[answer])
+        case .upstreamReply(let call, let response): upstreamReplied(call, responses[response])
         case .callTimeout(let call): timedOut(call)
         case .notice(let replica, let session): noticed(session, at: replica)
         case .wake(let flight): woke(flight)
-        case .carryOut(let flight): if !flights[flight].isDead { carryOut(flight) }
+        case .carryOut(let flight): if !refreshes[flight].isDead { carryOut(flight) }
         case .userFetched(let flight): saveUser(flight)
         case .resume(let replica): resume(replica)
         case .restart(let replica, let life): restart(replica, life)
@@ -113,7 +113,7 @@ final class World {
         switch event {
         case .storeReply(let call, _), .upstreamReply(let call, _), .callTimeout(let call): calls[call].replica
         case .notice(let replica, _), .linkDown(let replica, _): replica
-        case .wake(let flight), .carryOut(let flight), .userFetched(let flight): flights[flight].replica
+        case .wake(let flight), .carryOut(let flight), .userFetched(let flight): refreshes[flight].replica
         case .arrive(_, let replica, _): replica
         case .request, .atStore, .atUpstream, .resume, .restart, .linkUp, .storeUp, .disturbance, .calm: nil
         }
@@ -127,7 +127,7 @@ final class World {
     /// What a replica's session clock shows, which never goes back while the process lives: by it sessions and leases
     /// are judged.
     func steadyClock(_ replica: Int) -> Timestamp {
-        if mutant == .flightsByWallClock { return wallClock(replica) }
+        if mutant == .refreshesByWallClock { return wallClock(replica) }
         return Timestamp(milliseconds: Names.epoch + now + replicas[replica].steadyOffset)
     }
 

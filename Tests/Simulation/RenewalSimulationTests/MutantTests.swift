@@ -1,27 +1,27 @@
-import RenewalSimulation
+import RefreshSimulation
 import Testing
 
 /// The simulation is worth what it finds: each of these bugs shows within 2,000 seeds.
 @Suite("The simulation finds it", .timeLimit(.minutes(3)))
 struct MutantTests {
     /// Each bug, with the invariant that it breaks first.
-    private static let table: [(Mutant, Invariant)] = [
-        (.noFencing, .resultKept),
+    private static let table: [(InjectedBug, Invariant)] = [
+        (.noFencing, .resultPersisted),
         (.noReadUnderLease, .spentOnce),
-        (.noCompareAndSet, .resultKept),
+        (.noCompareAndSet, .resultPersisted),
         (.noLease, .spentOnce),
         (.endlessLease, .progress),
         (.rejectsOnFailure, .endsWithCause),
-        (.flightsWithoutName, .tokensStayHome),
-        (.deafToNotices, .endedIsEnded),
+        (.refreshesWithoutSessionKey, .tokensNeverCrossSessions),
+        (.ignoresInvalidations, .endedIsEnded),
         (.outageMeansGone, .endsWithCause),
-        (.flightsByWallClock, .spentOnce),
-        (.givesUpSaving, .resultKept),
-        (.forgetsUnusedTokens, .tokensStayHome),
+        (.refreshesByWallClock, .spentOnce),
+        (.stopsSavingEarly, .resultPersisted),
+        (.forgetsUnusedTokens, .tokensNeverCrossSessions),
     ]
 
     @Test("if something is broken that a session's life hangs on", arguments: table)
-    func found(_ mutant: Mutant, _ invariant: Invariant) throws {
+    func found(_ mutant: InjectedBug, _ invariant: Invariant) throws {
         let seed = (0..<2_000 as Range<UInt64>).first { Simulation.run(seed: $0, mutant: mutant).violation != nil }
         let first = try #require(seed, "\(mutant) was not found")
         let violation = try #require(Simulation.run(seed: first, mutant: mutant).violation)
@@ -33,6 +33,6 @@ struct MutantTests {
 
     @Test("and every mutant has its test")
     func all() {
-        #expect(Set(Self.table.map(\.0)) == Set(Mutant.allCases))
+        #expect(Set(Self.table.map(\.0)) == Set(InjectedBug.allCases))
     }
 }

@@ -1,4 +1,4 @@
-import RenewalSimulation
+import RefreshSimulation
 import Testing
 
 @Suite("A seed", .timeLimit(.minutes(3)))

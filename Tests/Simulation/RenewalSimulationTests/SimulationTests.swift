@@ -1,4 +1,4 @@
-import RenewalSimulation
+import RefreshSimulation
 import Testing
 
 #if canImport(Glibc)
@@ -29,12 +29,12 @@ struct SimulationTests {
         }
         #expect(coverage.missing.isEmpty)
         print("\(Self.seedCount) seeds, \(eventCount) events")
-        print(Happening.allCases.map { "\($0) \(coverage[$0])" }.joined(separator: ", "))
+        print(SimulationEvent.allCases.map { "\($0) \(coverage[$0])" }.joined(separator: ", "))
     }
 
     @Test("one seed can be looked at: CLOAKROOM_SIMULATION_SEED, and CLOAKROOM_SIMULATION_MUTANT if it is to be broken")
     func replay() throws {
-        let mutant = Self.variable("CLOAKROOM_SIMULATION_MUTANT").flatMap { Mutant(rawValue: $0) }
+        let mutant = Self.variable("CLOAKROOM_SIMULATION_MUTANT").flatMap { InjectedBug(rawValue: $0) }
         let outcome = Simulation.run(seed: Self.replayedSeed ?? 0, mutant: mutant, isTraced: true)
         if Self.replayedSeed != nil { print(outcome.trace.joined(separator: "\n")) }
         #expect(!outcome.trace.isEmpty)

@@ -5,13 +5,13 @@ extension HTTP1DownstreamHandler {
     /// Tells the client that no more comes, once it has what came before.
     func closeTunnelOutput() {
         flush()
-        handlerContext?.whenSent { $0.close(mode: .output, promise: nil) }
+        handlerContext?.afterFlush { $0.close(mode: .output, promise: nil) }
     }
 
     /// The tunnel is over: ends the connection once everything is sent, or a while later if the client still speaks.
-    func lingerBehindTunnel(for time: UInt64) {
+    func lingerAfterTunnel(for time: UInt64) {
         flush()
-        handlerContext?.whenSent { [self] handlerContext in
+        handlerContext?.afterFlush { [self] handlerContext in
             isAllSent = true
             guard !hasInputEnded, time > 0 else { return closeNow() }
             deadline = context.now &+ time
@@ -25,7 +25,7 @@ extension ChannelHandlerContext {
     ///
     /// A channel waits by itself before it closes its output, but only while its input is open: with both sides closed
     /// it drops what is not sent.
-    func whenSent(_ next: @escaping (ChannelHandlerContext) -> Void) {
+    func afterFlush(_ next: @escaping (ChannelHandlerContext) -> Void) {
         let sent = eventLoop.makePromise(of: Void.self)
         sent.futureResult.assumeIsolated().whenComplete { [self] _ in next(self) }
         writeAndFlush(NIOAny(ByteBuffer()), promise: sent)

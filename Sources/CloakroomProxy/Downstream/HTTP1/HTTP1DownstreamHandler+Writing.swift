@@ -4,33 +4,33 @@ import CloakroomWire
 import NIOCore
 
 /// How answers are written in HTTP/1.1.
-extension HTTP1DownstreamHandler: ExchangeDownstream {
+extension HTTP1DownstreamHandler: ResponseWriter {
     var isWritable: Bool { channel.isWritable }
 
     func setDeadline(_ deadline: UInt64) {
         self.deadline = deadline
     }
 
-    func continueBody() {
+    func resumeRequestBody() {
         read()
     }
 
     func writeHead(_ head: borrowing ResponseHead, framing: BodyFraming, additions: ResponseAdditions) {
         let bytes = head.bytes.readableBytesSpan
-        isHeadUnsent = outbound.readableBytes == 0
+        isResponseHeadBuffered = outbound.readableBytes == 0
         outgoingFraming = framing
         if framing == .untilClose || framing == .chunked {
             if exchange?.protocolVersion == .http1_0 {
                 outgoingFraming = .untilClose
-                persists = false
+                keepsAlive = false
             } else {
                 outgoingFraming = .chunked
             }
         }
         // An answer before the request is through leaves the rest of it unread.
-        if reading == .body { persists = false }
+        if reading == .body { keepsAlive = false }
         writeStatusLine(head, bytes)
-        outbound.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
+        outbound.writeFields(of: head.fields, bytes, end: bytes.byteCount - 2)
         if let date = additions.date {
             outbound.writeStaticString("Date: ")
             outbound.writeBytes(date)
@@ -52,14 +52,14 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
     func writeInformational(_ head: borrowing ResponseHead) {
         let bytes = head.bytes.readableBytesSpan
         writeStatusLine(head, bytes)
-        outbound.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
+        outbound.writeFields(of: head.fields, bytes, end: bytes.byteCount - 2)
         outbound.writeStaticString("\r\n")
     }
 
     func writeBody(_ bytes: ByteBuffer) {
         let isChunked = outgoingFraming == .chunked
         if isChunked { ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &outbound) }
-        if outbound.readableBytes + bytes.readableBytes <= Self.gatherLimit {
+        if outbound.readableBytes + bytes.readableBytes <= Self.coalesceLimit {
             outbound.writeImmutableBuffer(bytes)
         } else {
             writeOut()
@@ -73,39 +73,39 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
         if outgoingFraming == .chunked { ChunkEncoder.writeLastChunk(trailers: trailers, into: &outbound) }
     }
 
-    func writeSwitch(_ head: borrowing ResponseHead) {
+    func writeUpgradeResponse(_ head: borrowing ResponseHead) {
         let bytes = head.bytes.readableBytesSpan
         outgoingFraming = .none
-        persists = false
+        keepsAlive = false
         reading = .tunnel
         try? channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
         writeStatusLine(head, bytes)
-        outbound.writeKeptLines(of: head.fields, bytes, end: bytes.byteCount - 2)
+        outbound.writeFields(of: head.fields, bytes, end: bytes.byteCount - 2)
         outbound.writeStaticString("Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
     }
 
-    func writeOwn(_ answer: OwnAnswer) {
+    func writeLocalResponse(_ response: LocalResponse) {
         // Behind what is malformed, did not come whole or wants a tunnel, nothing can be trusted.
         let isLast =
-            switch answer.status {
+            switch response.status {
             case 400, 408, 501: true
-            default: reading == .body && !canDiscardRest
+            default: reading == .body && !canDrainBody
             }
-        if isLast { persists = false }
+        if isLast { keepsAlive = false }
         outbound.writeStaticString("HTTP/1.1 ")
-        outbound.writeString("\(answer.status) \(answer.title)\r\nDate: ")
-        outbound.writeBytes(answer.date)
+        outbound.writeString("\(response.status) \(response.title)\r\nDate: ")
+        outbound.writeBytes(response.date)
         outbound.writeStaticString("\r\n")
-        outbound.writeBytes(answer.fieldLines)
-        if answer.status != 204 { outbound.writeString("Content-Length: \(answer.body.count)\r\n") }
+        outbound.writeBytes(response.fieldLines)
+        if response.status != 204 { outbound.writeString("Content-Length: \(response.body.count)\r\n") }
         writeConnectionField()
         outbound.writeStaticString("\r\n")
-        if exchange?.record.method != .head { outbound.writeBytes(answer.body) }
+        if exchange?.record.method != .head { outbound.writeBytes(response.body) }
     }
 
     func flush() {
         guard let handlerContext else { return }
-        isHeadUnsent = false
+        isResponseHeadBuffered = false
         guard outbound.readableBytes > 0 else { return handlerContext.flush() }
         // Sending may call back in here, so what is being sent must be gone from the buffer by then.
         var bytes = ByteBuffer()
@@ -116,9 +116,9 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
         outbound = bytes
     }
 
-    func takeBack() -> Bool {
-        guard isHeadUnsent else { return false }
-        isHeadUnsent = false
+    func discardUnsentResponse() -> Bool {
+        guard isResponseHeadBuffered else { return false }
+        isResponseHeadBuffered = false
         outbound.clear()
         outgoingFraming = .none
         return true
@@ -128,13 +128,13 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
         close(isCut: true)
     }
 
-    func exchangeFinished() {
+    func exchangeCompleted() {
         guard reading != .closed else { return }
-        guard persists, !context.isDraining else { return linger() }
-        discarded = 0
+        guard keepsAlive, !context.isDraining else { return linger() }
+        drainedBytes = 0
         if reading == .body {
             // The rest of the request is read and dropped.
-            deadline = context.now &+ context.generation.timeouts.bodyIdle
+            deadline = context.now &+ context.snapshot.timeouts.bodyIdle
         } else {
             waitForRequest()
         }
@@ -142,14 +142,14 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
     }
 
     /// Whether the rest of a refused request's body is so short that reading it is cheaper than a new connection.
-    private var canDiscardRest: Bool {
-        guard let exchange, exchange.marks.expectation == .none else { return false }
+    private var canDrainBody: Bool {
+        guard let exchange, exchange.summary.expectation == .none else { return false }
         if case .length(let length) = exchange.framing { return length <= Self.discardLimit }
         return false
     }
 
     private func writeOut() {
-        isHeadUnsent = false
+        isResponseHeadBuffered = false
         guard outbound.readableBytes > 0 else { return }
         handlerContext?.write(wrapOutboundOut(outbound), promise: nil)
         outbound.clear()
@@ -166,7 +166,7 @@ extension HTTP1DownstreamHandler: ExchangeDownstream {
 
     /// `Connection`, where it says something that the version does not (RFC 9112 §9.3).
     private func writeConnectionField() {
-        if !persists {
+        if !keepsAlive {
             outbound.writeStaticString("Connection: close\r\n")
         } else if needsKeepAliveField {
             outbound.writeStaticString("Connection: keep-alive\r\n")

@@ -6,17 +6,17 @@ import NIOCore
 /// A client's HTTP/1.1 connection: bytes in, bytes out, one exchange after the other.
 ///
 /// Requests that come while one is running wait in the buffer (RFC 9112 §9.3.2); reading stops only when that is full.
-final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
+final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    enum Reading: Equatable {
+    enum ReadState: Equatable {
         /// The next bytes begin a request.
         case head
         /// The next bytes are a request's body.
         case body
         /// All of a request has been read; its answer is due.
-        case waiting
+        case awaitingResponse
         /// The next bytes are those of a tunnel.
         case tunnel
         /// An answer is written and the connection ends; what still comes is dropped.
@@ -25,24 +25,24 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     }
 
     let context: LoopContext
-    private let client: ClientConnection
+    private let client: DownstreamConnectionInfo
     let channel: any Channel
     var handlerContext: ChannelHandlerContext?
     var exchange: Exchange?
-    var reading = Reading.head
+    var reading = ReadState.head
     private var parser: HeadParser
     private var decoder = BodyDecoder(.none)
     var inbound = ByteBuffer()
     /// What is written and not sent. Used again and again while nobody else holds its storage.
     var outbound = ByteBuffer()
     /// Whether the connection can be used for another request once this one is answered.
-    var persists = true
+    var keepsAlive = true
     /// Whether it is to end with the next answer, whatever the next request says. Its head may have begun already.
-    private var isToldToEnd = false
+    private var closesAfterResponse = false
     var needsKeepAliveField = false
     var outgoingFraming = BodyFraming.none
     /// Whether an upstream's answer has been written, and nothing of it sent.
-    var isHeadUnsent = false
+    var isResponseHeadBuffered = false
     var isReading = false
     private(set) var isPaused = false
     /// In a tunnel: whether the client sends no more, and nobody has been told yet.
@@ -50,22 +50,22 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     /// In a tunnel: whether the client sends no more.
     private(set) var hasInputEnded = false
     private var requestCount = 0
-    var discarded = 0
+    var drainedBytes = 0
     /// Whether the last answer is written and all of it is sent.
     var isAllSent = false
-    var memberIndex = -1
+    var registryIndex = -1
     var deadline = UInt64.max
     var isDownstream: Bool { true }
 
-    init(_ client: ClientConnection) {
+    init(_ client: DownstreamConnectionInfo) {
         self.client = client
         channel = client.channel
         context = client.context
-        parser = HeadParser(limits: context.generation.headLimits)
+        parser = HeadParser(limits: context.snapshot.headLimits)
     }
 
     /// Up to so many bytes an answer is gathered before it is sent; larger parts go by themselves.
-    static let gatherLimit = 16_384
+    static let coalesceLimit = 16_384
     /// Up to so many bytes wait while an exchange is running, before reading stops.
     private static let inboundLimit = 65_536
     /// Up to so many bytes that nobody wants are read to keep a connection.
@@ -87,16 +87,16 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     private func begin(_ handlerContext: ChannelHandlerContext) {
         guard exchange == nil else { return }
-        context.beginEvent()
+        context.updateTime()
         exchange = Exchange(context: context, peer: client.makePeer(), downstream: self)
-        deadline = context.now &+ context.generation.timeouts.keepAlive
+        deadline = context.now &+ context.snapshot.timeouts.keepAlive
         context.add(self)
         // It was accepted just before the gateway was told to stop.
         if context.isDraining { closeNow() }
     }
 
     func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
-        context.beginEvent()
+        context.updateTime()
         var bytes = unwrapInboundIn(data)
         // However much it is: time is what ends this, and reading it keeps the peer's answer from being reset.
         if reading == .lingering { return }
@@ -111,7 +111,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     }
 
     func channelWritabilityChanged(context handlerContext: ChannelHandlerContext) {
-        context.beginEvent()
+        context.updateTime()
         exchange?.downstreamWritabilityChanged(isWritable: channel.isWritable)
         if channel.isWritable, reading == .head, inbound.readableBytes > 0 {
             if exchange?.isActive == false, !parser.isInHead { waitForRequest() }
@@ -123,7 +123,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
         // Only a tunnel allows it: otherwise the end of input is the end of the connection.
         if reading == .tunnel, case ChannelEvent.inputClosed? = event as? ChannelEvent {
-            context.beginEvent()
+            context.updateTime()
             isInputClosed = true
             hasInputEnded = true
             read()
@@ -137,9 +137,9 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     }
 
     func channelInactive(context handlerContext: ChannelHandlerContext) {
-        context.beginEvent()
+        context.updateTime()
         reading = .closed
-        exchange?.clientGone()
+        exchange?.downstreamClosed()
         exchange = nil
         context.remove(self)
         handlerContext.fireChannelInactive()
@@ -178,7 +178,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
             return readBody(exchange)
         case .tunnel:
             return readTunnel(exchange)
-        case .waiting, .lingering, .closed:
+        case .awaitingResponse, .lingering, .closed:
             return false
         }
     }
@@ -188,7 +188,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
         do throws(WireError) {
             guard try parser.parse(&inbound, into: &exchange.head) else {
                 // Counted from the first byte: what comes later does not put it off.
-                deadline = min(deadline, now &+ context.generation.timeouts.header)
+                deadline = min(deadline, now &+ context.snapshot.timeouts.header)
                 return false
             }
             let framing = try BodyFraming.of(exchange.head)
@@ -196,26 +196,27 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
             let options = ConnectionOptions.read(exchange.head)
             guard !options.isOverLimit else { throw WireError.connectionOptions }
             requestCount += 1
-            let limit = context.generation.tables.plan.limits.requestsPerConnection
-            persists =
-                options.persists(minorVersion: exchange.head.minorVersion) && !context.isDraining && !isToldToEnd
+            let limit = context.snapshot.config.configuration.limits.requestsPerConnection
+            keepsAlive =
+                options.persists(minorVersion: exchange.head.minorVersion) && !context.isDraining
+                && !closesAfterResponse
                 && (limit == 0 || requestCount < limit)
-            needsKeepAliveField = persists && exchange.head.minorVersion == 0
+            needsKeepAliveField = keepsAlive && exchange.head.minorVersion == 0
             decoder = BodyDecoder(framing)
-            reading = framing == .none ? .waiting : .body
+            reading = framing == .none ? .awaitingResponse : .body
             deadline = .max
             exchange.begin(framing, now: now)
             return true
         } catch {
             inbound = ByteBuffer()
-            persists = false
-            exchange.refuse(error, now: now)
+            keepsAlive = false
+            exchange.reject(error, now: now)
             return true
         }
     }
 
     private func readTunnel(_ exchange: Exchange) -> Bool {
-        guard exchange.isActive, exchange.takesBody else { return false }
+        guard exchange.isActive, exchange.acceptsBody else { return false }
         if let bytes = inbound.readSlice(length: inbound.readableBytes), bytes.readableBytes > 0 {
             exchange.requestBody(bytes)
             return true
@@ -229,7 +230,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
     private func readBody(_ exchange: Exchange) -> Bool {
         // Nobody wants it any more: it is read to its end to keep the connection.
         let isWanted = exchange.isActive
-        guard !isWanted || exchange.takesBody else { return false }
+        guard !isWanted || exchange.acceptsBody else { return false }
         do throws(WireError) {
             switch try decoder.next(&inbound) {
             case .data(let bytes):
@@ -240,43 +241,43 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
                 }
                 return true
             case .end:
-                reading = isWanted ? .waiting : .head
+                reading = isWanted ? .awaitingResponse : .head
                 if isWanted {
                     exchange.requestEnd(trailers: decoder.takeTrailers())
-                } else if persists {
+                } else if keepsAlive {
                     waitForRequest()
                 } else {
                     linger()
                 }
                 return true
-            case .needsMore:
+            case .needMoreData:
                 return false
             }
         } catch {
             inbound = ByteBuffer()
-            persists = false
+            keepsAlive = false
             guard exchange.isActive else {
                 linger()
                 return true
             }
-            exchange.bodyIsMalformed(error)
+            exchange.malformedBody(error)
             return true
         }
     }
 
     private func drop(_ count: Int) {
-        discarded += count
-        if discarded > Self.discardLimit { closeNow() }
+        drainedBytes += count
+        if drainedBytes > Self.discardLimit { closeNow() }
     }
 
     func waitForRequest() {
         reading = .head
-        discarded = 0
+        drainedBytes = 0
         guard channel.isWritable else {
-            deadline = context.now &+ context.generation.timeouts.bodyIdle
+            deadline = context.now &+ context.snapshot.timeouts.bodyIdle
             return
         }
-        let timeouts = context.generation.timeouts
+        let timeouts = context.snapshot.timeouts
         deadline = context.now &+ (inbound.readableBytes > 0 ? timeouts.header : timeouts.keepAlive)
     }
 
@@ -294,8 +295,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
             try? channel.syncOptions?.setOption(.autoRead, value: true)
         }
         // A slow reader has as long as for any body; the short time begins when everything is sent.
-        deadline = context.now &+ context.generation.timeouts.bodyIdle
-        guard !wasTunnel else { return lingerBehindTunnel(for: time) }
+        deadline = context.now &+ context.snapshot.timeouts.bodyIdle
+        guard !wasTunnel else { return lingerAfterTunnel(for: time) }
         let sent = channel.eventLoop.makePromise(of: Void.self)
         sent.futureResult.assumeIsolated().whenComplete { [self] result in
             if case .success = result { isAllSent = true }
@@ -318,7 +319,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
             return
         }
         // Where the end of the connection would be the end of the answer, it must not look like one (RFC 9112 §8).
-        if outgoingFraming == .untilClose { ChannelReset.onClose(channel) }
+        if outgoingFraming == .untilClose { TCPReset.onClose(channel) }
         ChannelCut.close(channel)
     }
 
@@ -328,20 +329,20 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopMember {
             exchange.deadlineExpired(now: now)
         } else if reading == .head, channel.isWritable, parser.isInHead || inbound.readableBytes > 0 {
             deadline = .max
-            persists = false
-            exchange.refuseSlowHead(now: now)
+            keepsAlive = false
+            exchange.requestHeadTimedOut(now: now)
         } else {
             closeNow()
         }
     }
 
-    var isOverTLS: Bool { client.isTLS }
+    var usesTLS: Bool { client.isTLS }
 
-    func tablesReplaced() { exchange?.tablesReplaced() }
+    func configurationReplaced() { exchange?.configurationReplaced() }
 
     func drain() {
-        persists = false
-        isToldToEnd = true
+        keepsAlive = false
+        closesAfterResponse = true
         guard let exchange else { return closeNow() }
         exchange.drain()
         // The last answer may not be sent yet.

@@ -7,7 +7,7 @@ extension HTTP2DownstreamHandler {
     // MARK: - Ends of streams
 
     /// The request is malformed, and the client at fault.
-    func refuse(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
+    func reject(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
         context.reject("http2_stream", from: peer?.address ?? "unknown")
         glitch()
         reset(stream, code)
@@ -24,20 +24,20 @@ extension HTTP2DownstreamHandler {
     /// The answer is complete and the client's side still open: the stream is reset, but not before the answer is out, as
     /// what waits below would be dropped with it.
     func resetOnceSent(_ id: HTTP2StreamID) {
-        lateResets.append(id)
+        deferredResets.append(id)
         flushLater()
     }
 
     func sendLateResets(_ handlerContext: ChannelHandlerContext) {
-        guard !lateResets.isEmpty, channel.isWritable else { return }
-        let ids = lateResets
-        lateResets = []
+        guard !deferredResets.isEmpty, channel.isWritable else { return }
+        let ids = deferredResets
+        deferredResets = []
         for id in ids { write(.rstStream(.noError), on: id) }
         handlerContext.flush()
     }
 
     /// What waited below when its stream was reset was dropped there, and took no room of the connection's (RFC 9113 §5.2.2).
-    func restoreWindow() {
+    func reconcileSendWindow() {
         guard writtenBytes != watch.bodyBytes, channel.isWritable else { return }
         connectionWindow += writtenBytes &- watch.bodyBytes
         writtenBytes = watch.bodyBytes
@@ -47,7 +47,7 @@ extension HTTP2DownstreamHandler {
     func finished(_ stream: HTTP2Stream) {
         forget(stream)
         stream.rest()
-        if phase != .closed, resting.count < 8 { resting.append(stream) } else { stream.discard() }
+        if phase != .closed, recycledStreams.count < 8 { recycledStreams.append(stream) } else { stream.release() }
         afterStream()
     }
 
@@ -70,7 +70,7 @@ extension HTTP2DownstreamHandler {
 
     func afterStream() {
         guard streams.isEmpty, phase < .lingering else { return }
-        deadline = context.now &+ (phase == .open ? context.generation.timeouts.keepAlive : Self.announcementTime)
+        deadline = context.now &+ (phase == .open ? context.snapshot.timeouts.keepAlive : Self.announcementTime)
         flushLater()
     }
 
@@ -78,7 +78,7 @@ extension HTTP2DownstreamHandler {
 
     /// Something that a well-meaning client seldom does.
     func glitch() {
-        guard phase != .closed, !glitches.spend(at: context.now) else { return }
+        guard phase != .closed, !glitches.tryAcquire(at: context.now) else { return }
         context.reject("http2_glitches", from: peer?.address ?? "unknown")
         goAway(.enhanceYourCalm)
         closeNow()
@@ -99,9 +99,9 @@ extension HTTP2DownstreamHandler {
     }
 
     /// Tells the client to send no more requests, and waits for what is on its way already.
-    func announceEnd() {
+    func beginGracefulShutdown() {
         guard phase == .open else { return }
-        phase = .announced
+        phase = .goAwaySent
         // Past the handler of frames, which would take no more requests from here on: those that cross this one are served.
         gatherer.insert(Self.graceGoAway)
         // What the client sends before it has read that arrives before the answer to this.
@@ -115,8 +115,8 @@ extension HTTP2DownstreamHandler {
         bytes: [0, 0, 8, 0x07, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0])
     static let announcementTime: UInt64 = 1_000_000_000
 
-    func finishAnnouncement() {
-        guard phase == .announced else { return }
+    func sendFinalGoAway() {
+        guard phase == .goAwaySent else { return }
         phase = .draining
         goAway(.noError)
         closeIfDone()
@@ -141,16 +141,16 @@ extension HTTP2DownstreamHandler {
             phase = .draining
             goAway(.noError)
             closeIfDone()
-        case .announced: finishAnnouncement()
+        case .goAwaySent: sendFinalGoAway()
         case .draining, .lingering, .closed: closeNow()
         }
     }
 
-    var isOverTLS: Bool { client.isTLS }
+    var usesTLS: Bool { client.isTLS }
 
     func drain() {
         // A client that has said goodbye itself knows already.
-        if phase == .announced { finishAnnouncement() } else { announceEnd() }
+        if phase == .goAwaySent { sendFinalGoAway() } else { beginGracefulShutdown() }
     }
 
     func closeNow() {

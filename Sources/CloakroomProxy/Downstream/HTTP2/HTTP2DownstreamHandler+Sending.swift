@@ -15,7 +15,7 @@ extension HTTP2DownstreamHandler {
     }
 
     /// Whether so many bytes could be sent right away.
-    func hasRoom(for count: Int) -> Bool {
+    func hasSendWindow(for count: Int) -> Bool {
         count <= connectionWindow && channel.isWritable
     }
 
@@ -45,7 +45,7 @@ extension HTTP2DownstreamHandler {
                 blocked.append(stream)
                 continue
             }
-            let sent = stream.send(upTo: min(Self.turn, connectionWindow))
+            let sent = stream.send(upTo: min(Self.sendQuantum, connectionWindow))
             connectionWindow -= sent
             writtenBytes &+= sent
             budget -= sent
@@ -56,7 +56,7 @@ extension HTTP2DownstreamHandler {
             queue.append(stream)
         }
         handlerContext.flush()
-        restoreWindow()
+        reconcileSendWindow()
         sendLateResets(handlerContext)
         if budget <= 0, channel.isWritable { flushLater() }
         handleBrokenConnection()
@@ -82,14 +82,14 @@ extension HTTP2DownstreamHandler {
     }
 
     /// The client may send so many bytes more on a stream.
-    func giveRoom(_ count: Int, to id: HTTP2StreamID) {
+    func sendWindowUpdate(_ count: Int, to id: HTTP2StreamID) {
         write(.windowUpdate(windowSizeIncrement: count), on: id)
         flushLater()
     }
 
     func touch(_ stream: HTTP2Stream) {
-        guard !stream.isTouched else { return }
-        stream.isTouched = true
-        touched.append(stream)
+        guard !stream.needsUpstreamFlush else { return }
+        stream.needsUpstreamFlush = true
+        streamsToFlush.append(stream)
     }
 }

@@ -9,25 +9,25 @@ import NIOHTTP2
 ///
 /// Frames, their order and the states of streams are checked below. This handler owes what a multiplexer would do: room for
 /// the client's bodies, the order in which streams send, and limits (RFC 9113 §5.2, §10.5).
-final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
+final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     typealias InboundIn = HTTP2Frame
     typealias OutboundOut = HTTP2Frame
 
     let context: LoopContext
     let channel: any Channel
-    let client: ClientConnection
-    let gatherer: WriteGatherer
-    let watch = HTTP2FrameWatch()
+    let client: DownstreamConnectionInfo
+    let gatherer: WriteCoalescer
+    let watch = HTTP2FrameObserver()
     var handlerContext: ChannelHandlerContext?
     var peer: Peer?
     /// The streams that have not ended, and their ids beside them for finding one.
     var streams: [HTTP2Stream] = []
     var streamIDs: [HTTP2StreamID] = []
     /// Streams that served their request, for the next ones.
-    var resting: [HTTP2Stream] = []
+    var recycledStreams: [HTTP2Stream] = []
     /// Streams that have something to send, in the order of their turns.
     var queue: [HTTP2Stream] = []
-    var touched: [HTTP2Stream] = []
+    var streamsToFlush: [HTTP2Stream] = []
     var connectionWindow = 65_535
     /// How many bytes of bodies were handed to the handler of frames.
     var writtenBytes = 0
@@ -36,20 +36,20 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     var lastStreamID = HTTP2StreamID.rootStream
     var requestCount = 0
     /// How much of what a well-meaning client seldom does is put up with: tiny windows, errors.
-    var glitches = WindowBudget(limit: 2_000)
+    var glitches = FixedWindowLimiter(limit: 2_000)
     var isFlushDue = false
     /// Streams that are reset with NO_ERROR as soon as their answer is sent.
-    var lateResets: [HTTP2StreamID] = []
+    var deferredResets: [HTTP2StreamID] = []
     var phase = Phase.open
 
-    var memberIndex = -1
+    var registryIndex = -1
     var deadline = UInt64.max
     var isDownstream: Bool { true }
 
     enum Phase: Comparable {
         case open
         /// The client was told that no more requests are wanted; those on their way are still taken (RFC 9113 §6.8).
-        case announced
+        case goAwaySent
         /// No more requests are taken.
         case draining
         /// Everything is said; what still comes is dropped, so that the client is not reset before it has read it.
@@ -57,7 +57,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         case closed
     }
 
-    init(_ client: ClientConnection, gatherer: WriteGatherer) {
+    init(_ client: DownstreamConnectionInfo, gatherer: WriteCoalescer) {
         self.client = client
         self.gatherer = gatherer
         context = client.context
@@ -69,20 +69,21 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     /// The room of the whole connection: given back at once, so that no stream takes it from others.
     static let connectionTarget = 1_048_576
     /// The most bytes that one stream sends in its turn.
-    static let turn = 16_384
+    static let sendQuantum = 16_384
     /// About the most bytes of bodies that are sent before others on the event loop have their turn.
     static let flushLimit = 262_144
     /// Room that is given in pieces below this size, in bytes, to a stream that waits for it counts as a glitch: what is left
     /// over at the end of a window is mostly larger.
-    static let smallPiece = 16
+    static let tinyWindowIncrement = 16
 
     /// The handler that does the frames. The fields of requests are checked here, so not there.
     func makeFrameHandler() -> NIOHTTP2Handler {
         var connection = NIOHTTP2Handler.ConnectionConfiguration()
-        let limits = context.generation.headLimits
+        let limits = context.snapshot.headLimits
         connection.initialSettings = [
             HTTP2Setting(
-                parameter: .maxConcurrentStreams, value: context.generation.tables.plan.limits.streamsPerConnection),
+                parameter: .maxConcurrentStreams,
+                value: context.snapshot.config.configuration.limits.streamsPerConnection),
             // Counted with 32 bytes for each field (RFC 9113 §6.5.2).
             HTTP2Setting(parameter: .maxHeaderListSize, value: limits.head + limits.fields * 32),
             HTTP2Setting(parameter: .initialWindowSize, value: Self.streamWindow),
@@ -94,7 +95,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         // They are counted over the connection's life, until some stream ends; a tunnel may have a few.
         connection.maximumSequentialEmptyDataFrames = 100
         // Bodies may be on their way to all streams that were answered early.
-        connection.maximumRecentlyResetStreams = max(100, context.generation.tables.plan.limits.streamsPerConnection)
+        connection.maximumRecentlyResetStreams = max(
+            100, context.snapshot.config.configuration.limits.streamsPerConnection)
         return NIOHTTP2Handler(mode: .server, frameDelegate: watch, connectionConfiguration: connection)
     }
 
@@ -104,7 +106,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         self.handlerContext = handlerContext
         peer = client.makePeer()
         // Until its settings come, the client is held to the shorter time.
-        deadline = context.beginEvent() &+ context.generation.timeouts.header
+        deadline = context.updateTime() &+ context.snapshot.timeouts.header
         context.add(self)
         write(.windowUpdate(windowSizeIncrement: Self.connectionTarget - 65_535), on: .rootStream)
         if context.isDraining { drain() }
@@ -115,7 +117,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     }
 
     func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
-        let now = context.beginEvent()
+        let now = context.updateTime()
         let frame = unwrapInboundIn(data)
         switch frame.payload {
         case .headers(let payload):
@@ -131,13 +133,13 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
             receiveWindow(increment, on: frame.streamID)
         case .settings(.settings(let settings)):
             // The client is there; it may take its time for the first request.
-            if requestCount == 0, phase == .open { deadline = now &+ context.generation.timeouts.keepAlive }
+            if requestCount == 0, phase == .open { deadline = now &+ context.snapshot.timeouts.keepAlive }
             receive(settings)
         case .ping(_, ack: true):
-            if phase == .announced { finishAnnouncement() }
+            if phase == .goAwaySent { sendFinalGoAway() }
         case .goAway:
             // The client opens no more streams; it closes the connection when it has its answers, or we do.
-            phase = max(phase, .announced)
+            phase = max(phase, .goAwaySent)
             closeIfDone()
         case .settings, .ping, .priority, .pushPromise, .alternativeService, .origin:
             break
@@ -145,9 +147,9 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     }
 
     func channelReadComplete(context handlerContext: ChannelHandlerContext) {
-        if !touched.isEmpty {
-            let streams = touched
-            touched.removeAll(keepingCapacity: true)
+        if !streamsToFlush.isEmpty {
+            let streams = streamsToFlush
+            streamsToFlush.removeAll(keepingCapacity: true)
             for stream in streams { stream.flushUpstream() }
         }
         handleBrokenConnection()
@@ -160,7 +162,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         if kind == NIOHTTP2WindowUpdatedEvent.self, let event = event as? NIOHTTP2WindowUpdatedEvent {
             // Whatever becomes of the bytes, on streams that are gone too: the connection's room is for all.
             if event.streamID == .rootStream, let room = event.inboundWindowSize, room < Self.connectionTarget / 2 {
-                giveRoom(Self.connectionTarget - room, to: .rootStream)
+                sendWindowUpdate(Self.connectionTarget - room, to: .rootStream)
             }
         } else if kind == StreamClosedEvent.self, let event = event as? StreamClosedEvent {
             // Closed for a reason that did not come from here, such as an error of the stream's.
@@ -172,13 +174,13 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     }
 
     func channelWritabilityChanged(context handlerContext: ChannelHandlerContext) {
-        context.beginEvent()
+        context.updateTime()
         if channel.isWritable { flushLater() }
         handlerContext.fireChannelWritabilityChanged()
     }
 
     func errorCaught(context handlerContext: ChannelHandlerContext, error: any Error) {
-        context.beginEvent()
+        context.updateTime()
         // An error of one stream has been answered with a reset below. What ends the connection has either been told to the
         // client in GOAWAY, or is no error of HTTP/2 at all.
         handleBrokenConnection()
@@ -191,17 +193,17 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
     }
 
     func channelInactive(context handlerContext: ChannelHandlerContext) {
-        context.beginEvent()
+        context.updateTime()
         phase = .closed
         context.remove(self)
         let open = streams
         streams = []
         streamIDs = []
         queue = []
-        touched = []
+        streamsToFlush = []
         for stream in open { stream.close() }
-        for stream in resting { stream.discard() }
-        resting = []
+        for stream in recycledStreams { stream.release() }
+        recycledStreams = []
         handlerContext.fireChannelInactive()
     }
 
@@ -209,7 +211,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
 
     func receive(_ payload: HTTP2Frame.FramePayload.Headers, on id: HTTP2StreamID, now: UInt64) {
         if let stream = stream(id) {
-            guard payload.endStream else { return refuse(stream, .protocolError) }
+            guard payload.endStream else { return reject(stream, .protocolError) }
             return stream.receiveTrailers(payload.headers)
         }
         guard id > lastStreamID, let peer else { return }
@@ -221,12 +223,12 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
         }
         requestCount += 1
         deadline = .max
-        let stream = resting.popLast() ?? HTTP2Stream(self, peer: peer)
+        let stream = recycledStreams.popLast() ?? HTTP2Stream(self, peer: peer)
         streams.append(stream)
         streamIDs.append(id)
         stream.begin(id, payload.headers, endsStream: payload.endStream, sendWindow: initialWindow)
-        let limit = context.generation.tables.plan.limits.requestsPerConnection
-        if limit > 0, requestCount >= limit, phase == .open { announceEnd() }
+        let limit = context.snapshot.config.configuration.limits.requestsPerConnection
+        if limit > 0, requestCount >= limit, phase == .open { beginGracefulShutdown() }
     }
 
     func receiveWindow(_ increment: Int, on id: HTTP2StreamID) {
@@ -235,7 +237,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopMember {
             flushLater()
         } else if let stream = stream(id) {
             // Little by little, to somebody who waits for more: work for us and none for the client (CVE-2019-9511).
-            if increment < Self.smallPiece, stream.isBlocked { glitch() }
+            if increment < Self.tinyWindowIncrement, stream.isBlocked { glitch() }
             stream.sendWindow += increment
             enqueue(stream)
         }

@@ -2,7 +2,7 @@ import NIOCore
 import NIOHTTP2
 
 /// Sees what the handler of frames sends of its own accord: a GOAWAY with an error is the end of the connection.
-final class HTTP2FrameWatch: NIOHTTP2FrameDelegate {
+final class HTTP2FrameObserver: NIOHTTP2FrameDelegate {
     /// Why the connection is at its end; `nil` while it is not.
     private(set) var fatalCode: HTTP2ErrorCode?
 

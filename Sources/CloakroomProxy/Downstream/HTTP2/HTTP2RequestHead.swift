@@ -38,18 +38,18 @@ struct HTTP2RequestHead {
     /// - Parameter head: Reset by the caller. Its bytes are used again if nobody else holds them.
     mutating func write(_ headers: HPACKHeaders, into head: inout RequestHead) throws(HTTP2HeadError) {
         do throws(WireError) {
-            var isBegun = false
+            var isStarted = false
             for (name, value, _) in headers {
                 if name.utf8.first == UInt8(ascii: ":") {
-                    guard !isBegun else { throw .fieldName }
+                    guard !isStarted else { throw .fieldName }
                     try takePseudoField(name, value)
                 } else {
-                    if !isBegun { try begin(&head) }
-                    isBegun = true
+                    if !isStarted { try begin(&head) }
+                    isStarted = true
                     try write(name, value, into: &head)
                 }
             }
-            if !isBegun { try begin(&head) }
+            if !isStarted { try begin(&head) }
             guard authority != nil || hasHost else { throw .host }
             if let cookie { _ = try builder.append(name: "cookie", value: cookie, into: &head) }
             builder.finish(&head)

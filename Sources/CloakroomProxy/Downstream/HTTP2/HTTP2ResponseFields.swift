@@ -23,7 +23,7 @@ struct HTTP2ResponseFields {
     /// - Parameter except: The name of one that is left out.
     mutating func add(_ head: borrowing ResponseHead, except: String? = nil) {
         let bytes = head.bytes.readableBytesUInt8Span
-        for field in head.fields where !field.isDropped {
+        for field in head.fields where !field.isStripped {
             let name = Self.name(of: field, bytes)
             guard name != except else { continue }
             headers.add(name: name, value: Self.text(bytes, field.valueRange), indexing: Self.indexing(of: name))
@@ -38,10 +38,10 @@ struct HTTP2ResponseFields {
     }
 
     /// The fields of an answer of the gateway's own.
-    mutating func add(_ answer: OwnAnswer) {
-        headers.add(name: "date", value: String(decoding: answer.date, as: UTF8.self))
-        add(lines: answer.fieldLines.span)
-        if answer.status != 204 { headers.add(name: "content-length", value: "\(answer.body.count)") }
+    mutating func add(_ response: LocalResponse) {
+        headers.add(name: "date", value: String(decoding: response.date, as: UTF8.self))
+        add(lines: response.fieldLines.span)
+        if response.status != 204 { headers.add(name: "content-length", value: "\(response.body.count)") }
     }
 
     /// Whole field lines in the form of HTTP/1.1, known to be well formed.
@@ -75,7 +75,7 @@ struct HTTP2ResponseFields {
     // MARK: - Strings
 
     /// The usual names are there already; making one of more than fifteen bytes would allocate.
-    private static func name(of field: FieldIndex, _ bytes: Span<UInt8>) -> String {
+    private static func name(of field: FieldSlice, _ bytes: Span<UInt8>) -> String {
         switch field.name {
         case .contentType: "content-type"
         case .contentLength: "content-length"

@@ -5,21 +5,21 @@ import NIOCore
 import NIOHTTP2
 
 /// How answers are written in HTTP/2.
-extension HTTP2Stream: ExchangeDownstream {
+extension HTTP2Stream: ResponseWriter {
     var isWritable: Bool {
         if outboundBytes < Self.outboundLimit { return true }
         // More waits only for its turn.
-        return outboundBytes <= sendWindow && connection?.hasRoom(for: outboundBytes) ?? false
+        return outboundBytes <= sendWindow && connection?.hasSendWindow(for: outboundBytes) ?? false
     }
 
     func setDeadline(_ deadline: UInt64) { self.deadline = deadline }
 
-    func continueBody() {
-        guard let exchange, exchange.isActive, exchange.takesBody else { return }
-        if held.readableBytes > 0 {
-            let bytes = held
-            held = ByteBuffer()
-            hand(bytes, to: exchange)
+    func resumeRequestBody() {
+        guard let exchange, exchange.isActive, exchange.acceptsBody else { return }
+        if pendingBody.readableBytes > 0 {
+            let bytes = pendingBody
+            pendingBody = ByteBuffer()
+            forward(bytes, to: exchange)
         }
         finishBody()
         exchange.flushUpstream()
@@ -30,11 +30,11 @@ extension HTTP2Stream: ExchangeDownstream {
         var fields = HTTP2ResponseFields(status: head.status)
         fields.add(head)
         fields.add(additions)
-        hasEnded = framing == .none
-        connection?.write(fields.headers, on: id, endsStream: hasEnded)
+        endStreamSent = framing == .none
+        connection?.write(fields.headers, on: id, endsStream: endStreamSent)
     }
 
-    func writeSwitch(_ head: borrowing ResponseHead) {
+    func writeUpgradeResponse(_ head: borrowing ResponseHead) {
         // What stands for 101 there (RFC 8441 §5).
         var fields = HTTP2ResponseFields(status: 200)
         fields.add(head, except: "sec-websocket-accept")
@@ -54,24 +54,24 @@ extension HTTP2Stream: ExchangeDownstream {
     }
 
     func writeBody(_ bytes: ByteBuffer) {
-        guard !hasEnded, bytes.readableBytes > 0 else { return }
+        guard !endStreamSent, bytes.readableBytes > 0 else { return }
         outbound.append(bytes)
         outboundBytes += bytes.readableBytes
     }
 
     func writeEnd(trailers: ByteBuffer?) {
-        isAnswered = true
-        answerTrailers = trailers
+        isResponseComplete = true
+        responseTrailers = trailers
     }
 
-    func writeOwn(_ answer: OwnAnswer) {
-        var fields = HTTP2ResponseFields(status: answer.status)
-        fields.add(answer)
-        let hasBody = !answer.body.isEmpty && exchange?.record.method != .head
-        hasEnded = !hasBody
-        connection?.write(fields.headers, on: id, endsStream: hasEnded)
-        if hasBody { writeBody(ByteBuffer(bytes: answer.body)) }
-        isAnswered = true
+    func writeLocalResponse(_ response: LocalResponse) {
+        var fields = HTTP2ResponseFields(status: response.status)
+        fields.add(response)
+        let hasBody = !response.body.isEmpty && exchange?.record.method != .head
+        endStreamSent = !hasBody
+        connection?.write(fields.headers, on: id, endsStream: endStreamSent)
+        if hasBody { writeBody(ByteBuffer(bytes: response.body)) }
+        isResponseComplete = true
     }
 
     func flush() {
@@ -79,18 +79,18 @@ extension HTTP2Stream: ExchangeDownstream {
     }
 
     /// Fields are sent in a form that depends on those before, so they cannot be taken back.
-    func takeBack() -> Bool { false }
+    func discardUnsentResponse() -> Bool { false }
 
     func abort() {
         connection?.reset(self, .internalError)
     }
 
-    func exchangeFinished() {
-        if hasEnded {
+    func exchangeCompleted() {
+        if endStreamSent {
             connection?.flushLater()
             finishIfDone()
         } else {
-            deadline = context.now &+ context.generation.timeouts.bodyIdle
+            deadline = context.now &+ context.snapshot.timeouts.bodyIdle
         }
     }
 }

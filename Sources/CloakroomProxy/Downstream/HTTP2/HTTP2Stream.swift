@@ -10,9 +10,9 @@ import NIOHTTP2
 ///
 /// What the upstream is not ready for waits in the stream, bounded by the window that the client was given; what the client
 /// is not ready for waits here too, and the upstream is paused meanwhile. No other stream waits for either.
-final class HTTP2Stream: LoopMember {
+final class HTTP2Stream: LoopRegistered {
     /// Where the request's body stands.
-    private enum Inbound: Equatable {
+    private enum RequestBodyState: Equatable {
         case open
         /// All has come, and not all has been handed on.
         case ended
@@ -28,29 +28,29 @@ final class HTTP2Stream: LoopMember {
     /// How much the client's window has room for; below zero after it was made smaller (RFC 9113 §6.9.2).
     var sendWindow = 0
 
-    private var inbound = Inbound.open
+    private var inbound = RequestBodyState.open
     /// Body that the exchange could not take yet.
-    var held = ByteBuffer()
+    var pendingBody = ByteBuffer()
     private var trailers: TrailerSection?
     /// How much of the body is still due, where its length was given.
-    private var missing: Int?
+    private var remainingLength: Int?
     /// How much was handed on since the client was last given room.
-    private var consumed = 0
+    private var unacknowledgedBytes = 0
 
     var outbound = Deque<ByteBuffer>()
     var outboundBytes = 0
     /// The answer is complete, but for what waits in ``outbound``.
-    var isAnswered = false
-    var answerTrailers: ByteBuffer?
+    var isResponseComplete = false
+    var responseTrailers: ByteBuffer?
     /// The stream's last frame has been written.
-    var hasEnded = false
+    var endStreamSent = false
     private(set) var isClosed = false
     /// Whether it waits for its turn to send.
     var isQueued = false
     /// Whether it was handed body since the upstream was last flushed.
-    var isTouched = false
+    var needsUpstreamFlush = false
 
-    var memberIndex = -1
+    var registryIndex = -1
     var deadline = UInt64.max
     /// The connection stands for its streams.
     var isDownstream: Bool { false }
@@ -66,7 +66,7 @@ final class HTTP2Stream: LoopMember {
     static let outboundLimit = 16_384
 
     /// Whether there is something to send.
-    var hasOutput: Bool { !hasEnded && !isClosed && (outboundBytes > 0 || isAnswered) }
+    var hasOutput: Bool { !endStreamSent && !isClosed && (outboundBytes > 0 || isResponseComplete) }
     /// Whether body is among it.
     var hasBody: Bool { outboundBytes > 0 }
     /// Whether all of it waits for room in the client's window.
@@ -80,28 +80,28 @@ final class HTTP2Stream: LoopMember {
         self.id = id
         self.sendWindow = sendWindow
         inbound = endsStream ? .done : .open
-        isAnswered = false
-        hasEnded = false
+        isResponseComplete = false
+        endStreamSent = false
         isClosed = false
-        consumed = 0
-        missing = nil
+        unacknowledgedBytes = 0
+        remainingLength = nil
         trailers = nil
-        answerTrailers = nil
+        responseTrailers = nil
         deadline = .max
         context.add(self)
         exchange.head.bytes = ByteBufferAllocator().buffer(capacity: 1_024)
-        var writer = HTTP2RequestHead(limits: context.generation.headLimits)
+        var writer = HTTP2RequestHead(limits: context.snapshot.headLimits)
         do throws(HTTP2HeadError) {
             try writer.write(headers, into: &exchange.head)
             let framing = try self.framing(of: exchange.head, isTunnel: writer.tunnelProtocol != nil)
             // The end of a request that has no body is known; that of a tunnel's input has to be passed on.
             if endsStream, writer.tunnelProtocol != nil { inbound = .ended }
-            exchange.begin(framing, tunnel: TunnelRequest(connect: writer.tunnelProtocol), now: context.now)
+            exchange.begin(framing, tunnel: RequestedUpgrade(connect: writer.tunnelProtocol), now: context.now)
         } catch .tooLarge(let error) {
-            exchange.refuse(error, now: context.now)
+            exchange.reject(error, now: context.now)
         } catch {
-            exchange.forgetHead()
-            connection.refuse(self, .protocolError)
+            exchange.resetHead()
+            connection.reject(self, .protocolError)
         }
     }
 
@@ -111,11 +111,11 @@ final class HTTP2Stream: LoopMember {
         switch framing {
         case .length(let length):
             guard inbound == .open, !isTunnel else { throw .malformed }
-            missing = length
+            remainingLength = length
             return framing
         case .none where inbound == .open && !isTunnel:
             guard !head.fields.contains(where: { $0.name == .contentLength }) else {
-                missing = 0
+                remainingLength = 0
                 return .none
             }
             return .chunked
@@ -127,13 +127,13 @@ final class HTTP2Stream: LoopMember {
     /// Some of the body came.
     func receive(_ bytes: ByteBuffer, padding: Int, endsStream: Bool) {
         guard !isClosed, inbound == .open else { return }
-        consumed += padding
-        if let missing {
-            guard bytes.readableBytes <= missing, !endsStream || bytes.readableBytes == missing else {
-                connection?.refuse(self, .protocolError)
+        unacknowledgedBytes += padding
+        if let remainingLength {
+            guard bytes.readableBytes <= remainingLength, !endsStream || bytes.readableBytes == remainingLength else {
+                connection?.reject(self, .protocolError)
                 return
             }
-            self.missing = missing - bytes.readableBytes
+            self.remainingLength = remainingLength - bytes.readableBytes
         }
         if endsStream { inbound = .ended }
         guard let exchange, exchange.isActive else {
@@ -141,58 +141,60 @@ final class HTTP2Stream: LoopMember {
             if endsStream { inbound = .done }
             return
         }
-        if held.readableBytes == 0, exchange.takesBody {
-            hand(bytes, to: exchange)
+        if pendingBody.readableBytes == 0, exchange.acceptsBody {
+            forward(bytes, to: exchange)
         } else if bytes.readableBytes > 0 {
-            held.writeImmutableBuffer(bytes)
+            pendingBody.writeImmutableBuffer(bytes)
         }
         finishBody()
     }
 
     /// The trailers came; they end the request.
     func receiveTrailers(_ headers: HPACKHeaders) {
-        guard !isClosed, inbound == .open, missing ?? 0 == 0 else {
-            connection?.refuse(self, .protocolError)
+        guard !isClosed, inbound == .open, remainingLength ?? 0 == 0 else {
+            connection?.reject(self, .protocolError)
             return
         }
         do throws(HTTP2HeadError) {
-            trailers = try HTTP2RequestHead(limits: context.generation.headLimits).trailers(headers)
+            trailers = try HTTP2RequestHead(limits: context.snapshot.headLimits).trailers(headers)
         } catch {
-            connection?.refuse(self, .protocolError)
+            connection?.reject(self, .protocolError)
             return
         }
         inbound = .ended
         finishBody()
     }
 
-    func hand(_ bytes: ByteBuffer, to exchange: Exchange) {
+    func forward(_ bytes: ByteBuffer, to exchange: Exchange) {
         guard bytes.readableBytes > 0 else { return }
         exchange.requestBody(bytes)
         connection?.touch(self)
-        consumed += bytes.readableBytes
-        giveRoom()
+        unacknowledgedBytes += bytes.readableBytes
+        sendWindowUpdate()
     }
 
-    private func giveRoom() {
-        guard inbound == .open, consumed >= HTTP2DownstreamHandler.streamWindow / 2, !isClosed else { return }
-        connection?.giveRoom(consumed, to: id)
-        consumed = 0
+    private func sendWindowUpdate() {
+        guard inbound == .open, unacknowledgedBytes >= HTTP2DownstreamHandler.streamWindow / 2, !isClosed else {
+            return
+        }
+        connection?.sendWindowUpdate(unacknowledgedBytes, to: id)
+        unacknowledgedBytes = 0
     }
 
     func finishBody() {
-        guard inbound == .ended, held.readableBytes == 0, let exchange else { return }
+        guard inbound == .ended, pendingBody.readableBytes == 0, let exchange else { return }
         guard exchange.isActive else {
             inbound = .done
             return
         }
         // Until it is being sent, the end waits like the body itself would.
-        guard exchange.takesBody else { return }
+        guard exchange.acceptsBody else { return }
         inbound = .done
         exchange.requestEnd(trailers: trailers)
     }
 
     func flushUpstream() {
-        isTouched = false
+        needsUpstreamFlush = false
         exchange?.flushUpstream()
     }
 
@@ -202,7 +204,7 @@ final class HTTP2Stream: LoopMember {
     /// - Parameter limit: The most bytes.
     /// - Returns: How many bytes of body were sent.
     func send(upTo limit: Int) -> Int {
-        guard let connection, !isClosed, !hasEnded else { return 0 }
+        guard let connection, !isClosed, !endStreamSent else { return 0 }
         var sent = 0
         while let first = outbound.first {
             let room = min(limit - sent, sendWindow)
@@ -219,27 +221,27 @@ final class HTTP2Stream: LoopMember {
             sent += count
             sendWindow -= count
             outboundBytes -= count
-            let isLast = isAnswered && outbound.isEmpty && answerTrailers == nil
+            let isLast = isResponseComplete && outbound.isEmpty && responseTrailers == nil
             connection.write(data: piece, on: id, endsStream: isLast)
-            if isLast { hasEnded = true }
+            if isLast { endStreamSent = true }
         }
-        if isAnswered, outbound.isEmpty, !hasEnded {
-            hasEnded = true
-            if let answerTrailers {
-                connection.write(trailers: answerTrailers, on: id)
+        if isResponseComplete, outbound.isEmpty, !endStreamSent {
+            endStreamSent = true
+            if let responseTrailers {
+                connection.write(trailers: responseTrailers, on: id)
             } else {
                 connection.write(data: ByteBuffer(), on: id, endsStream: true)
             }
         }
-        guard sent > 0 || hasEnded else { return sent }
+        guard sent > 0 || endStreamSent else { return sent }
         if let exchange, exchange.isActive {
             if isWritable { exchange.downstreamWritabilityChanged(isWritable: true) }
             // A slow client is not one that stalls.
-            if sent > 0, exchange.silenceDeadline == nil {
-                deadline = context.now &+ context.generation.timeouts.bodyIdle
+            if sent > 0, exchange.idleDeadline == nil {
+                deadline = context.now &+ context.snapshot.timeouts.bodyIdle
             }
-        } else if !hasEnded {
-            deadline = context.now &+ context.generation.timeouts.bodyIdle
+        } else if !endStreamSent {
+            deadline = context.now &+ context.snapshot.timeouts.bodyIdle
         }
         finishIfDone()
         return sent
@@ -247,7 +249,7 @@ final class HTTP2Stream: LoopMember {
 
     /// The answer is sent, and the exchange is over.
     func finishIfDone() {
-        guard hasEnded, let exchange, !exchange.isActive, !isClosed else { return }
+        guard endStreamSent, let exchange, !exchange.isActive, !isClosed else { return }
         let isCutShort = inbound == .open
         connection?.finished(self)
         // The rest of the request is of no use to anybody (RFC 9113 §8.1).
@@ -262,8 +264,8 @@ final class HTTP2Stream: LoopMember {
         context.remove(self)
         outbound.removeAll()
         outboundBytes = 0
-        held = ByteBuffer()
-        exchange?.clientGone()
+        pendingBody = ByteBuffer()
+        exchange?.downstreamClosed()
         exchange = nil
     }
 
@@ -272,12 +274,12 @@ final class HTTP2Stream: LoopMember {
         isClosed = true
         deadline = .max
         context.remove(self)
-        held = ByteBuffer()
+        pendingBody = ByteBuffer()
     }
 
     /// It is kept no longer: lets go of the exchange, which holds it in turn.
-    func discard() {
-        exchange?.clientGone()
+    func release() {
+        exchange?.downstreamClosed()
         exchange = nil
     }
 
@@ -293,9 +295,9 @@ final class HTTP2Stream: LoopMember {
         }
     }
 
-    var isOverTLS: Bool { exchange?.peer.scheme == .https }
+    var usesTLS: Bool { exchange?.peer.scheme == .https }
 
-    func tablesReplaced() { exchange?.tablesReplaced() }
+    func configurationReplaced() { exchange?.configurationReplaced() }
 
     func drain() {
         exchange?.drain()

@@ -2,7 +2,7 @@ import NIOCore
 
 /// Gathers the small writes of one flush into one buffer: frame heads and their payloads would otherwise go out as so many
 /// records of TLS, or as so many pieces of one system call.
-final class WriteGatherer: ChannelOutboundHandler {
+final class WriteCoalescer: ChannelOutboundHandler {
     typealias OutboundIn = IOData
     typealias OutboundOut = ByteBuffer
 

@@ -1,7 +1,7 @@
 import CloakroomTelemetry
 
 /// Why a connection is closed before anything was read from it but a PROXY header.
-enum ConnectionRefusal: Error, Equatable, CaseIterable {
+enum ConnectionRejection: Error, Equatable, CaseIterable {
     /// It does not begin with a PROXY header, where every connection has to.
     case proxyHeader
     /// It comes from somewhere whose PROXY headers are not believed.
@@ -20,15 +20,15 @@ enum ConnectionRefusal: Error, Equatable, CaseIterable {
 }
 
 /// Counts refused connections by kind: a flood of them must not become a flood of log lines.
-struct RefusalCounters: Sendable {
-    private let counters: [ConnectionRefusal: CounterHandle]
+struct RejectionCounters: Sendable {
+    private let counters: [ConnectionRejection: CounterHandle]
 
     init(_ metrics: GatewayMetrics) {
         counters = Dictionary(
-            uniqueKeysWithValues: ConnectionRefusal.allCases.map { ($0, metrics.wireRejections(kind: $0.label)) })
+            uniqueKeysWithValues: ConnectionRejection.allCases.map { ($0, metrics.wireRejections(kind: $0.label)) })
     }
 
-    func count(_ refusal: ConnectionRefusal) {
-        counters[refusal]?.increment()
+    func count(_ rejection: ConnectionRejection) {
+        counters[rejection]?.increment()
     }
 }

@@ -5,7 +5,7 @@
 #endif
 
 /// How many file descriptors the process may have, and how many of them connections may take.
-struct DescriptorLimit: Equatable {
+struct FileDescriptorLimit: Equatable {
     let total: Int
 
     /// Kept for all that is no connection: log, files, listening sockets, calls for sign-ins.
@@ -20,7 +20,7 @@ struct DescriptorLimit: Equatable {
 
     /// Takes as many as the process may have, and tells how many these are.
     /// - Returns: `nil` if the system does not say.
-    static func raised() -> DescriptorLimit? {
+    static func raiseToHardLimit() -> FileDescriptorLimit? {
         var limit = rlimit()
         guard getrlimit(resource, &limit) == 0 else { return nil }
         if limit.rlim_cur < limit.rlim_max {
@@ -28,7 +28,7 @@ struct DescriptorLimit: Equatable {
             limit.rlim_cur = limit.rlim_max
             if setrlimit(resource, &limit) != 0 { limit.rlim_cur = soft }
         }
-        return DescriptorLimit(total: Int(clamping: limit.rlim_cur))
+        return FileDescriptorLimit(total: Int(clamping: limit.rlim_cur))
     }
 
     #if canImport(Glibc)

@@ -12,10 +12,10 @@ import NIOCore
 public enum ListenerCheck {
     /// - Parameter takesOver: Whether addresses are shared with another gateway; then only the operators' is looked at.
     /// - Returns: What is wrong, one for each address.
-    public static func findings(in plan: GatewayPlan, takesOver: Bool) -> [ConfigFinding] {
+    public static func findings(in configuration: GatewayConfiguration, takesOverListeners: Bool) -> [ConfigFinding] {
         var findings: [ConfigFinding] = []
-        if !takesOver {
-            for (index, listener) in plan.listeners.enumerated() {
+        if !takesOverListeners {
+            for (index, listener) in configuration.listeners.enumerated() {
                 if let error = error(at: listener.address) {
                     findings.append(
                         ListenFailure.finding(
@@ -24,11 +24,12 @@ public enum ListenerCheck {
                 }
             }
         }
-        if let admin = plan.admin, let error = error(at: admin.address) {
+        if let admin = configuration.admin, let error = error(at: admin.address) {
             findings.append(
                 ListenFailure.finding(
                     error, address: admin.address, key: ["admin", "address"],
-                    alternative: takesOver ? "a gateway that takes over needs an address of its own for operators" : "")
+                    alternative: takesOverListeners
+                        ? "a gateway that takes over needs an address of its own for operators" : "")
             )
         }
         return findings
@@ -45,9 +46,9 @@ public enum ListenerCheck {
             let descriptor = socket(family, Int32(SOCK_STREAM.rawValue), 0)
             guard descriptor >= 0 else { throw IOError(errnoCode: errno, reason: "socket") }
             defer { _ = close(descriptor) }
-            var isOn: Int32 = 1
+            var isEnabled: Int32 = 1
             let size = socklen_t(MemoryLayout<Int32>.size)
-            guard setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isOn, size) == 0 else {
+            guard setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isEnabled, size) == 0 else {
                 throw IOError(errnoCode: errno, reason: "setsockopt")
             }
             let result = place.withSockAddr { bind(descriptor, $0, socklen_t($1)) }

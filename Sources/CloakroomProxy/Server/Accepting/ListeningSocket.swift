@@ -15,13 +15,13 @@ struct ListeningSocket: Sendable {
     /// Closing alone would not do: what is in this socket's queue then, or half way through its handshake, would be
     /// reset, and new connections would go on being sent here until the very end. Counts on two gateways at a time: an
     /// old one and a new one.
-    func handOver() async {
+    func steerNewConnections() async {
         guard let address = channel.localAddress else { return }
         let members = ReuseportGroup.members(at: address)
         // Usually the new one takes over from the old one, but a new one may also be taken back.
-        let other: ReuseportGroup.Place = predecessors.isDisjoint(with: members) ? .second : .first
+        let other: ReuseportGroup.Slot = predecessors.isDisjoint(with: members) ? .second : .first
         // Where that is not allowed, all is as without: some connections may be reset.
-        try? await ReuseportGroup.direct(to: other, from: channel)
+        try? await ReuseportGroup.steer(to: other, from: channel)
     }
 }
 
@@ -29,7 +29,7 @@ extension ListeningSocket {
     /// Waits until the gateway is told to stop, one way or the other, or until a socket is closed without its doing: the
     /// system can do that on an error that no socket recovers from, and nobody would notice.
     /// - Returns: Whether it was told to.
-    static func stand(_ sockets: [ListeningSocket]) async -> Bool {
+    static func waitForShutdown(_ sockets: [ListeningSocket]) async -> Bool {
         let closed = AsyncStream.makeStream(of: Void.self)
         for socket in sockets { socket.channel.closeFuture.whenComplete { _ in closed.continuation.yield() } }
         return await withTaskGroup(of: Bool.self) { group in
@@ -48,7 +48,7 @@ extension ListeningSocket {
 }
 
 /// How a gateway stops listening without losing connections.
-enum Handover {
+enum ListenerHandover {
     /// How long connections are accepted on: for handshakes under way, and for the queue.
     private static let time = Duration.milliseconds(200)
     /// How long it may take in all, if connections keep coming.
@@ -59,7 +59,7 @@ enum Handover {
     /// Closes listening sockets once nothing waits at them any more.
     static func close(_ sockets: [ListeningSocket], limit connections: ConnectionLimit) async {
         let end = ContinuousClock.now + limit
-        for socket in sockets { await socket.handOver() }
+        for socket in sockets { await socket.steerNewConnections() }
         // A cancelled task does not sleep: who is in a hurry is not held up.
         try? await Task.sleep(for: time)
         var accepted = -1

@@ -3,21 +3,21 @@ import NIOCore
 
 /// First in the pipeline where connections begin with a PROXY header: reads it, and makes way for what speaks with the
 /// client. Without a header in time there is no going on (proxy-protocol.txt §2).
-final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHandler, LoopMember {
+final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHandler, LoopRegistered {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
 
     private let channel: any Channel
     private let context: LoopContext
-    private let setup: ConnectionSetup
+    private let setup: ChildChannelInitializer
     private var parser = ProxyHeaderParser()
     private var isOver = false
-    private var hasBegun = false
-    var memberIndex = -1
+    private var hasStarted = false
+    var registryIndex = -1
     private(set) var deadline = UInt64.max
     var isDownstream: Bool { true }
 
-    init(channel: any Channel, context: LoopContext, setup: ConnectionSetup) {
+    init(channel: any Channel, context: LoopContext, setup: ChildChannelInitializer) {
         self.channel = channel
         self.context = context
         self.setup = setup
@@ -33,9 +33,9 @@ final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHandler, 
     }
 
     private func begin() {
-        guard !hasBegun, !isOver else { return }
-        hasBegun = true
-        deadline = context.beginEvent() &+ context.generation.timeouts.header
+        guard !hasStarted, !isOver else { return }
+        hasStarted = true
+        deadline = context.updateTime() &+ context.snapshot.timeouts.header
         context.add(self)
         // It was accepted just before the gateway was told to stop.
         if context.isDraining { closeNow() }
@@ -43,13 +43,13 @@ final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHandler, 
 
     func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
         guard !isOver else { return }
-        context.beginEvent()
+        context.updateTime()
         var bytes = unwrapInboundIn(data)
         do {
             guard let header = try parser.parse(&bytes) else { return }
-            try setup.letIn(channel, context: context, sourceAddress: header.source?.ipAddress)
+            try setup.configurePipeline(channel, context: context, sourceAddress: header.source?.ipAddress)
         } catch is ProxyHeaderError {
-            _ = setup.refused(.proxyHeader)
+            _ = setup.reject(.proxyHeader)
             return closeNow()
         } catch {
             return closeNow()
@@ -78,7 +78,7 @@ final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHandler, 
     // MARK: - What the loop tells
 
     func deadlineExpired(now: UInt64) {
-        _ = setup.refused(.proxyHeader)
+        _ = setup.reject(.proxyHeader)
         closeNow()
     }
 

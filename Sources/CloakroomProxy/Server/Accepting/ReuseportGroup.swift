@@ -13,14 +13,14 @@ import NIOCore
 enum ReuseportGroup {
     /// One of two sockets in a group. The group keeps them in the order in which they came; once the first has gone the
     /// second stands in its place.
-    enum Place: UInt32, Sendable {
+    enum Slot: UInt32, Sendable {
         case first = 0
         case second = 1
     }
 
     /// Has all connections that are begun from now on go to one socket of the group. Where there is no socket in that
     /// place, the system chooses as before.
-    static func direct(to place: Place, from channel: any Channel) async throws {
+    static func steer(to place: Slot, from channel: any Channel) async throws {
         guard let options = channel as? any SocketOptionProvider else { return }
         // The system takes a pointer to the program, and copies the program during the call: the one way to tell it,
         // without which about every second takeover under load resets connections. It lives until the call is over.

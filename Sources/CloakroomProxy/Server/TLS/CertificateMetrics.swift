@@ -25,7 +25,7 @@ struct CertificateMetrics: Sendable {
 
     /// `cloakroom_tls_certificate_not_after_timestamp_seconds`: a series for each certificate, by its file. One that is
     /// shown no more has none: nobody need be warned of its end.
-    mutating func show(_ certificates: [ServedCertificate]) {
+    mutating func show(_ certificates: [ServerCertificate]) {
         var old = expiries
         for certificate in certificates {
             old[certificate.file] = nil

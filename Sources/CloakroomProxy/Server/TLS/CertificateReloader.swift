@@ -16,7 +16,7 @@ enum CertificateReloader {
     ) async {
         var watches = listeners.map { name, tls in
             (
-                name: name, watch: CertificateWatch(tls),
+                name: name, watch: CertificateMonitor(tls),
                 metrics: CertificateMetrics(registry: registry, listener: name)
             )
         }
@@ -24,12 +24,12 @@ enum CertificateReloader {
         // The only way for a sleep to fail is to be cancelled.
         while (try? await Task.sleep(for: interval)) != nil {
             for index in watches.indices {
-                let outcome = watches[index].watch.look()
+                let outcome = watches[index].watch.poll()
                 // Also what a reload of the configuration has put in their place.
                 watches[index].metrics.show(watches[index].watch.listener.certificates)
                 let (name, watch, metrics) = watches[index]
                 switch outcome {
-                case .unchanged, .stillFailing: break
+                case .unchanged, .unchangedFailure: break
                 case .reloaded(let asksForOther):
                     if asksForOther { await onOtherDemands() }
                     metrics.recordReload()
@@ -51,7 +51,7 @@ enum CertificateReloader {
         }
     }
 
-    private static func describe(_ certificate: ServedCertificate) -> String {
+    private static func describe(_ certificate: ServerCertificate) -> String {
         let expiry = Date(timeIntervalSince1970: Double(certificate.notAfter)).formatted(.iso8601)
         return "\(certificate.file) until \(expiry)"
     }

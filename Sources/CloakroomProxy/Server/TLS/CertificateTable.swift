@@ -2,7 +2,7 @@
 ///
 /// A certificate that is made out to the very name comes before one with a wildcard; among equals the first in the
 /// configuration wins. A wildcard stands for one label (RFC 9525 §6.3).
-struct CertificateTable: Sendable {
+struct CertificateSelector: Sendable {
     private var exact: [String: Int] = [:]
     /// By what follows the wildcard's label, the dot first.
     private var wildcards: [String: Int] = [:]

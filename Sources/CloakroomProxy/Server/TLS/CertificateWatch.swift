@@ -1,6 +1,6 @@
 /// Looks after the files of one listener: what changed is read again, and what cannot be used is tried again at each
 /// look until it can.
-struct CertificateWatch {
+struct CertificateMonitor {
     /// What a look has led to.
     enum Outcome: Equatable {
         /// The files are those that are in use.
@@ -10,7 +10,7 @@ struct CertificateWatch {
         /// The files cannot be used, for the reason given; what was in use stays.
         case failed(String)
         /// As said before.
-        case stillFailing
+        case unchangedFailure
     }
 
     let listener: TLSListener
@@ -22,7 +22,7 @@ struct CertificateWatch {
 
     /// Reads the files again if one of them is another than before. Key and certificate of different pairs, as they are
     /// met while somebody writes the files, are never put to use.
-    mutating func look() -> Outcome {
+    mutating func poll() -> Outcome {
         guard listener.isOutdated else {
             // Also if the old files were put back.
             lastFailure = nil
@@ -35,7 +35,7 @@ struct CertificateWatch {
         } catch {
             let reason = (error as? ListenerError)?.description ?? "\(error)"
             defer { lastFailure = reason }
-            return reason == lastFailure ? .stillFailing : .failed(reason)
+            return reason == lastFailure ? .unchangedFailure : .failed(reason)
         }
     }
 }

@@ -2,7 +2,7 @@ import FoundationEssentials
 
 /// What tells whether a file is still the one that was read. Symbolic links are followed to their end: mounted secrets
 /// are swapped by swapping a link.
-struct FileStamp: Sendable, Equatable {
+struct FileFingerprint: Sendable, Equatable {
     private let path: String
     private let modified: Date
     /// Device, inode and size, as they are printed: in which types they come is nobody's promise.

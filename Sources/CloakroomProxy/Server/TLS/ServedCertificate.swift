@@ -4,7 +4,7 @@ import SwiftASN1
 import X509
 
 /// A certificate that clients are shown, with its key.
-struct ServedCertificate: Sendable {
+struct ServerCertificate: Sendable {
     /// Where the certificate was read from.
     let file: String
     let chain: [NIOSSLCertificateSource]
@@ -17,7 +17,7 @@ struct ServedCertificate: Sendable {
     /// Reads a pair.
     /// - Parameter section: The key of the section with both files; see ``ConfigFinding``.
     /// - Throws: ``ListenerError`` which names the file.
-    init(_ pair: CertificatePlan, at section: [String]) throws {
+    init(_ pair: CertificateConfiguration, at section: [String]) throws {
         func error(_ name: String, _ message: String, _ suggestion: String) -> ListenerError {
             ListenerError(ConfigFinding(key: section + [name], message: message, suggestion: suggestion))
         }

@@ -10,14 +10,14 @@ import Synchronization
 /// a full handshake.
 final class TLSListener: Sendable {
     private let allowsHTTP2: Bool
-    private let current: Mutex<(plan: TLSPlan, material: TLSMaterial)>
+    private let current: Mutex<(configuration: ListenerTLSConfiguration, material: TLSMaterial)>
 
     /// Reads the files of the plan.
     /// - Parameter section: The key of the section that the plan was read from; see ``ConfigFinding``.
     /// - Throws: ``ListenerError`` which names the file.
-    init(_ plan: TLSPlan, allowsHTTP2: Bool, at section: [String] = []) throws {
+    init(_ configuration: ListenerTLSConfiguration, allowsHTTP2: Bool, at section: [String] = []) throws {
         self.allowsHTTP2 = allowsHTTP2
-        current = Mutex((plan, try TLSMaterial(plan, allowsHTTP2: allowsHTTP2, at: section)))
+        current = Mutex((configuration, try TLSMaterial(configuration, allowsHTTP2: allowsHTTP2, at: section)))
     }
 
     /// The handler of one connection.
@@ -31,52 +31,53 @@ final class TLSListener: Sendable {
     /// - Throws: ``ListenerError`` which names the file; what was in effect stays.
     @discardableResult
     func reload(afterReading: () -> Void = {}) throws -> Bool {
-        let plan = current.withLock { $0.plan }
-        let material = try TLSMaterial(plan, allowsHTTP2: allowsHTTP2)
+        let configuration = current.withLock { $0.configuration }
+        let material = try TLSMaterial(configuration, allowsHTTP2: allowsHTTP2)
         afterReading()
         return current.withLock { current in
             // While the files were read, another plan may have come into effect: what they hold is of no use to it.
-            current.plan == plan && Self.put(plan, material, into: &current)
+            current.configuration == configuration && Self.put(configuration, material, into: &current)
         }
     }
 
     /// Puts material to use.
     /// - Returns: Whether clients have to show something else than before.
     private static func put(
-        _ plan: TLSPlan, _ material: TLSMaterial, into current: inout (plan: TLSPlan, material: TLSMaterial)
+        _ configuration: ListenerTLSConfiguration, _ material: TLSMaterial,
+        into current: inout (configuration: ListenerTLSConfiguration, material: TLSMaterial)
     ) -> Bool {
-        defer { current = (plan, material) }
-        return plan.clientCertificates != current.plan.clientCertificates
-            || plan.minimumVersion != current.plan.minimumVersion
+        defer { current = (configuration, material) }
+        return configuration.clientCertificates != current.configuration.clientCertificates
+            || configuration.minimumVersion != current.configuration.minimumVersion
             || material.clientAuthorities != current.material.clientAuthorities
     }
 
     /// What other files come to, ready to be put to use.
-    struct Change {
+    struct PendingUpdate {
         /// Puts it to use.
         /// - Returns: Whether clients have to show something else than before.
         let commit: @Sendable () -> Bool
         /// Whether clients that were refused so far may get in.
-        let asksForLess: Bool
+        let relaxesClientAuth: Bool
     }
 
     /// Reads the files of a plan, and does not put them to use yet.
     /// - Throws: ``ListenerError`` which names the file; what was in effect stays.
-    func prepare(_ plan: TLSPlan) throws -> Change {
-        let material = try TLSMaterial(plan, allowsHTTP2: allowsHTTP2)
-        let isRequired = plan.clientCertificates?.mode == .required
-        let wasRequired = current.withLock { $0.plan.clientCertificates?.mode == .required }
-        return Change(
-            commit: { self.current.withLock { Self.put(plan, material, into: &$0) } },
-            asksForLess: wasRequired && !isRequired)
+    func prepare(_ configuration: ListenerTLSConfiguration) throws -> PendingUpdate {
+        let material = try TLSMaterial(configuration, allowsHTTP2: allowsHTTP2)
+        let isRequired = configuration.clientCertificates?.mode == .required
+        let wasRequired = current.withLock { $0.configuration.clientCertificates?.mode == .required }
+        return PendingUpdate(
+            commit: { self.current.withLock { Self.put(configuration, material, into: &$0) } },
+            relaxesClientAuth: wasRequired && !isRequired)
     }
 
     /// What new connections get, the default first.
-    var certificates: [ServedCertificate] { current.withLock { $0.material.certificates } }
+    var certificates: [ServerCertificate] { current.withLock { $0.material.certificates } }
 
     /// Whether a file is no longer the one that was read.
     var isOutdated: Bool {
-        let (plan, material) = current.withLock { $0 }
-        return material.stamps != TLSMaterial.stamps(plan)
+        let (configuration, material) = current.withLock { $0 }
+        return material.stamps != TLSMaterial.stamps(configuration)
     }
 }

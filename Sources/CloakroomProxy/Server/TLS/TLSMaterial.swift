@@ -7,22 +7,22 @@ struct TLSMaterial: Sendable {
     /// Is shared by all connections: making one costs as much as many handshakes.
     let context: NIOSSLContext
     /// What clients are shown, the default first.
-    let certificates: [ServedCertificate]
+    let certificates: [ServerCertificate]
     /// What the files were. Taken before they were read: a file that changes meanwhile counts as changed.
-    let stamps: [FileStamp?]
+    let stamps: [FileFingerprint?]
     /// What the file of the authorities was that clients' certificates must come from; `nil` if none are asked for.
-    let clientAuthorities: FileStamp?
+    let clientAuthorities: FileFingerprint?
 
     /// Reads the files, and makes sure that they go together.
     /// - Parameter section: The key of the section that the plan was read from; see ``ConfigFinding``.
     /// - Throws: ``ListenerError`` which names the file.
-    init(_ plan: TLSPlan, allowsHTTP2: Bool, at section: [String] = []) throws {
-        stamps = Self.stamps(plan)
-        clientAuthorities = plan.clientCertificates == nil ? nil : stamps.last ?? nil
-        let standard = try ServedCertificate(plan.certificate, at: section)
-        let more = try plan.moreCertificates.enumerated().map { index, pair in
+    init(_ listenerTLS: ListenerTLSConfiguration, allowsHTTP2: Bool, at section: [String] = []) throws {
+        stamps = Self.stamps(listenerTLS)
+        clientAuthorities = listenerTLS.clientCertificates == nil ? nil : stamps.last ?? nil
+        let standard = try ServerCertificate(listenerTLS.certificate, at: section)
+        let more = try listenerTLS.additionalCertificates.enumerated().map { index, pair in
             let section = section + ["moreCertificates", "\(index)"]
-            let certificate = try ServedCertificate(pair, at: section)
+            let certificate = try ServerCertificate(pair, at: section)
             guard !certificate.names.isEmpty else {
                 throw ListenerError(
                     ConfigFinding(
@@ -34,30 +34,32 @@ struct TLSMaterial: Sendable {
             return certificate
         }
         certificates = [standard] + more
-        var configuration = try TLSConfiguration(plan, standard, allowsHTTP2: allowsHTTP2, at: section)
-        if !more.isEmpty { configuration.sslContextCallback = Self.choice(among: certificates) }
+        var configuration = try TLSConfiguration(listenerTLS, standard, allowsHTTP2: allowsHTTP2, at: section)
+        if !more.isEmpty { configuration.sslContextCallback = Self.sniCallback(among: certificates) }
         do {
             context = try NIOSSLContext(configuration: configuration)
         } catch {
             throw ListenerError(
                 ConfigFinding(
                     key: section + ["certificateFile"],
-                    message: "\(plan.certificate.certificateFile) makes no TLS listener: \(error)",
+                    message: "\(listenerTLS.certificate.certificateFile) makes no TLS listener: \(error)",
                     suggestion: "check that the certificates in it are whole"))
         }
     }
 
     /// All files that the plan names, as they are now.
-    static func stamps(_ plan: TLSPlan) -> [FileStamp?] {
-        var files = ([plan.certificate] + plan.moreCertificates).flatMap { [$0.certificateFile, $0.keyFile] }
-        if let authorities = plan.clientCertificates?.caFile { files.append(authorities) }
-        return files.map { FileStamp(of: $0) }
+    static func stamps(_ listenerTLS: ListenerTLSConfiguration) -> [FileFingerprint?] {
+        var files = ([listenerTLS.certificate] + listenerTLS.additionalCertificates).flatMap {
+            [$0.certificateFile, $0.keyFile]
+        }
+        if let authorities = listenerTLS.clientCertificates?.caFile { files.append(authorities) }
+        return files.map { FileFingerprint(of: $0) }
     }
 
     /// Runs once in each handshake. A NIO handler that reads the hello before TLS does would read it a second time,
     /// and would miss the name in one that is split over several records.
-    private static func choice(among certificates: [ServedCertificate]) -> NIOSSLContextCallback {
-        let table = CertificateTable(certificates.map(\.names))
+    private static func sniCallback(among certificates: [ServerCertificate]) -> NIOSSLContextCallback {
+        let table = CertificateSelector(certificates.map(\.names))
         let overrides = certificates.map { certificate in
             var override = NIOSSLContextConfigurationOverride()
             override.certificateChain = certificate.chain

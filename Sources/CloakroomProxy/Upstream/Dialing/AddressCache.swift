@@ -3,22 +3,22 @@
 /// While they are in use they are renewed in the background once in an interval. If nobody wanted them for longer than
 /// that, or if none of them took a connection, they are asked for anew before they are used; and if nobody knows, the old
 /// ones have to do. Moments and times are in nanoseconds.
-struct AddressCache<Address: Equatable> {
+struct DNSCache<Address: Equatable> {
     /// Addresses that took no connection are asked for again after this time at the earliest.
     static var shortestInterval: UInt64 { 1_000_000_000 }
 
     private let interval: UInt64
     private(set) var addresses: [Address] = []
-    private var renewedAt: UInt64 = 0
+    private var refreshedAt: UInt64 = 0
     private var isResolving = false
-    private var isDoubted = false
+    private var isSuspect = false
 
     /// - Parameter interval: How old addresses may get while they are in use.
     init(interval: UInt64) {
         self.interval = interval
     }
 
-    enum OnUse: Equatable {
+    enum ResolveAction: Equatable {
         /// Here they are.
         case use([Address])
         /// Here they are; and ask for them again meanwhile.
@@ -30,10 +30,10 @@ struct AddressCache<Address: Equatable> {
     }
 
     /// Somebody wants to connect.
-    mutating func use(now: UInt64) -> OnUse {
+    mutating func use(now: UInt64) -> ResolveAction {
         // Another loop's clock may be a little ahead.
-        let age = now > renewedAt ? now - renewedAt : 0
-        let isTooOld = addresses.isEmpty || isDoubted || age / 2 >= interval
+        let age = now > refreshedAt ? now - refreshedAt : 0
+        let isTooOld = addresses.isEmpty || isSuspect || age / 2 >= interval
         if !isTooOld, age < interval || isResolving { return .use(addresses) }
         guard !isResolving else { return .wait }
         isResolving = true
@@ -44,13 +44,13 @@ struct AddressCache<Address: Equatable> {
     /// - Parameter found: The addresses; none if nobody knows, and then the old ones stay.
     mutating func resolved(_ found: [Address], now: UInt64) {
         isResolving = false
-        isDoubted = false
-        renewedAt = now
+        isSuspect = false
+        refreshedAt = now
         if !found.isEmpty { addresses = found }
     }
 
     /// None of the addresses took a connection.
-    mutating func doubt(now: UInt64) {
-        if now > renewedAt, now - renewedAt >= Self.shortestInterval { isDoubted = true }
+    mutating func markSuspect(now: UInt64) {
+        if now > refreshedAt, now - refreshedAt >= Self.shortestInterval { isSuspect = true }
     }
 }

@@ -1,7 +1,7 @@
 import NIOCore
 
 /// In which order the addresses of one host name are tried (RFC 8305 §4).
-enum AddressOrder {
+enum HappyEyeballsOrder {
     /// Begins with the address whose turn it is; from there on the families alternate for as long as there are both.
     /// - Parameter turn: Counts connections, so that they go round all addresses.
     static func make<Address>(

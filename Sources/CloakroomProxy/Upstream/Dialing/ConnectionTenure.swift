@@ -2,7 +2,7 @@ import CloakroomWire
 import NIOCore
 
 /// How long a connection to an upstream has been kept, and how long it may be.
-struct ConnectionTenure {
+struct ConnectionLifetime {
     private let until: UInt64
     private var requestsLeft: Int
     /// How long it may be idle before the upstream closes it, in nanoseconds, as the upstream says.
@@ -28,7 +28,7 @@ struct ConnectionTenure {
 
     /// Reads `Keep-Alive: timeout=N`, N in seconds (RFC 2068 §19.7.1.1). The last second is not ours any more: a request
     /// that is on its way while the upstream closes would be lost.
-    mutating func takeHint(of head: borrowing ResponseHead) {
+    mutating func applyKeepAliveTimeout(of head: borrowing ResponseHead) {
         let bytes = head.bytes.readableBytesUInt8Span
         for field in head.fields where field.name == .keepAlive {
             let range = field.valueRange

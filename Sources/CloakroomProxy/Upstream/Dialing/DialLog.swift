@@ -2,14 +2,14 @@ import Logging
 import Synchronization
 
 /// Says why a target cannot be reached, but not at every attempt: whoever sends requests must not be able to fill a disk.
-final class DialLog: Sendable {
+final class ConnectFailureLog: Sendable {
     /// Nanoseconds between two lines.
     static let interval: UInt64 = 10_000_000_000
     private static let longestReason = 500
 
     private struct State {
         var mayLogAt: UInt64 = 0
-        var unlogged = 0
+        var suppressed = 0
     }
 
     private let logger: Logger
@@ -25,12 +25,12 @@ final class DialLog: Sendable {
     func failed(_ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64) {
         let unlogged: Int? = state.withLock { state in
             guard now >= state.mayLogAt else {
-                state.unlogged += 1
+                state.suppressed += 1
                 return nil
             }
             state.mayLogAt = now &+ Self.interval
-            defer { state.unlogged = 0 }
-            return state.unlogged
+            defer { state.suppressed = 0 }
+            return state.suppressed
         }
         guard let unlogged else { return }
         logger.warning(

@@ -1,7 +1,7 @@
 import NIOPosix
 
 /// Why no connection could be made, in words for operators.
-enum DialReason {
+enum ConnectFailureReason {
     /// The most characters of it.
     static let limit = 200
 

@@ -3,9 +3,9 @@ import NIOPosix
 import Synchronization
 
 /// The addresses of a target that is given by name, shared by all event loops.
-final class TargetAddresses: Sendable {
+final class TargetResolver: Sendable {
     private struct State {
-        var cache: AddressCache<SocketAddress>
+        var cache: DNSCache<SocketAddress>
         var waiting: [EventLoopPromise<[SocketAddress]>] = []
         var turn = 0
     }
@@ -20,7 +20,7 @@ final class TargetAddresses: Sendable {
         self.host = host
         self.port = port
         self.resolver = resolver
-        state = Mutex(State(cache: AddressCache(interval: interval)))
+        state = Mutex(State(cache: DNSCache(interval: interval)))
     }
 
     /// The addresses to try for one connection, in that order.
@@ -53,9 +53,9 @@ final class TargetAddresses: Sendable {
     }
 
     /// None of the addresses took a connection: perhaps there are others by now.
-    func doubt() {
+    func markSuspect() {
         let now = NIODeadline.now().uptimeNanoseconds
-        state.withLock { $0.cache.doubt(now: now) }
+        state.withLock { $0.cache.markSuspect(now: now) }
     }
 
     private func resolve() {
@@ -78,7 +78,7 @@ final class TargetAddresses: Sendable {
     }
 
     private static func order(_ addresses: [SocketAddress], turn: Int) -> [SocketAddress] {
-        AddressOrder.make(addresses, turn: turn) { address in
+        HappyEyeballsOrder.make(addresses, turn: turn) { address in
             if case .v6 = address { true } else { false }
         }
     }
@@ -89,7 +89,7 @@ final class TargetAddresses: Sendable {
 ///
 /// All of them go as answers to the one query, for between two the connector would always prefer IPv6 and connections
 /// would not go round.
-struct KnownAddresses: Resolver, Sendable {
+struct PreresolvedAddresses: Resolver, Sendable {
     let addresses: EventLoopFuture<[SocketAddress]>
 
     func initiateAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> { addresses }

@@ -1,9 +1,9 @@
 import CloakroomCore
 import Synchronization
 
-/// Whether a target can be reached, for operators. ``UpstreamTargets`` changes it together with ``TargetHealth``, which
+/// Whether a target can be reached, for operators. ``UpstreamTargets`` changes it together with ``TargetBalancer``, which
 /// decides on the target of a connection. The last outcome of a connection counts, of a request or an identity call.
-final class TargetCircuit: Sendable {
+final class CircuitStatus: Sendable {
     /// A connection that could not be made. The error is put into words only when somebody asks.
     private struct Failure {
         let time: Timestamp
@@ -42,7 +42,7 @@ final class TargetCircuit: Sendable {
     /// The last connection that could not be made; `nil` if all could.
     var lastFailure: UpstreamStatus.Failure? {
         failure.withLock { $0 }.map {
-            UpstreamStatus.Failure(time: $0.time, reason: DialReason.text($0.kind, $0.error))
+            UpstreamStatus.Failure(time: $0.time, reason: ConnectFailureReason.text($0.kind, $0.error))
         }
     }
 }

@@ -2,7 +2,7 @@
 /// alone for a while.
 ///
 /// One per upstream, in ``UpstreamTargets``. Moments and times are in nanoseconds.
-struct TargetHealth {
+struct TargetBalancer {
     private struct Target {
         var failures = 0
         /// When the last back-off began.
@@ -12,9 +12,9 @@ struct TargetHealth {
     }
 
     /// The first back-off. Every further failure doubles it.
-    static let firstBackOff: UInt64 = 1_000_000_000
+    static let initialBackoff: UInt64 = 1_000_000_000
     /// The longest back-off.
-    static let longestBackOff: UInt64 = 30_000_000_000
+    static let maxBackoff: UInt64 = 30_000_000_000
 
     private var targets: [Target]
     private var next = 0
@@ -30,7 +30,7 @@ struct TargetHealth {
     ///   - isFollowUp: Begins with the target whose turn was last, and takes no turn.
     /// - Returns: The next in turn that is in no back-off, else the one whose back-off ends soonest; `nil` once all were
     ///   tried.
-    mutating func choose(now: UInt64, tried: [Int], isFollowUp: Bool = false) -> Int? {
+    mutating func selectTarget(now: UInt64, tried: [Int], isFollowUp: Bool = false) -> Int? {
         let start = isFollowUp ? next + targets.count - 1 : next
         for offset in targets.indices {
             let index = (start + offset) % targets.count
@@ -52,11 +52,11 @@ struct TargetHealth {
     ///   - random: Shortens the back-off by up to a quarter, so that those who failed together do not come back together.
     /// - Returns: When its back-off ends.
     @discardableResult
-    mutating func failed(_ index: Int, begunAt: UInt64, now: UInt64, random: UInt64) -> UInt64 {
-        guard targets[index].failures == 0 || begunAt >= targets[index].since else { return targets[index].until }
+    mutating func failed(_ index: Int, startedAt: UInt64, now: UInt64, random: UInt64) -> UInt64 {
+        guard targets[index].failures == 0 || startedAt >= targets[index].since else { return targets[index].until }
         // Five doublings are beyond the longest.
         let doublings = min(targets[index].failures, 5)
-        let backOff = min(Self.firstBackOff << UInt64(doublings), Self.longestBackOff)
+        let backOff = min(Self.initialBackoff << UInt64(doublings), Self.maxBackoff)
         targets[index].failures += 1
         targets[index].since = now
         targets[index].until = now &+ backOff &- random % (backOff / 4)

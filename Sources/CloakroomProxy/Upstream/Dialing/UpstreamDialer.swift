@@ -3,24 +3,23 @@ import NIOCore
 import NIOPosix
 
 /// Makes connections to targets. One that uses TLS stands only when it is known who is at its other end.
-struct UpstreamDialer {
+struct UpstreamConnector {
     let eventLoop: any EventLoop
 
     /// Makes a connection, without any handler of ours in its pipeline.
     /// - Parameters:
     ///   - target: Where to.
     ///   - limit: For everything: finding the address, connecting, TLS.
-    func dial(_ target: UpstreamTargetEntry, within limit: TimeAmount) -> EventLoopFuture<any Channel> {
+    func connect(_ target: TargetRuntime, within limit: TimeAmount) -> EventLoopFuture<any Channel> {
         let deadline = NIODeadline.now() + limit
-        let connecting = connect(to: target.place, within: limit)
+        let connecting = connect(to: target.endpoint, within: limit)
         guard let tls = target.tls else { return connecting }
         return connecting.flatMap { channel in
             Self.secure(channel, tls, within: deadline - .now())
         }
     }
 
-    private func connect(to place: UpstreamTargetEntry.Place, within limit: TimeAmount) -> EventLoopFuture<any Channel>
-    {
+    private func connect(to place: TargetRuntime.Endpoint, within limit: TimeAmount) -> EventLoopFuture<any Channel> {
         let bootstrap = ClientBootstrap(group: eventLoop)
             .connectTimeout(limit)
             .channelOption(.maxMessagesPerRead, value: 1)
@@ -32,14 +31,14 @@ struct UpstreamDialer {
         case .name(let addresses):
             let known = addresses.forConnection(on: eventLoop, patience: .nanoseconds(limit.nanoseconds / 2))
             return bootstrap.channelOption(.tcpOption(.tcp_nodelay), value: 1)
-                .resolver(KnownAddresses(addresses: known))
+                .resolver(PreresolvedAddresses(addresses: known))
                 .connect(host: addresses.host, port: addresses.port)
         }
     }
 
     /// Runs in the same turn of the loop in which the connection came to stand, so nothing is read before.
     private static func secure(
-        _ channel: any Channel, _ tls: UpstreamTargetEntry.TLS, within limit: TimeAmount
+        _ channel: any Channel, _ tls: TargetRuntime.TLS, within limit: TimeAmount
     ) -> EventLoopFuture<any Channel> {
         let done = channel.eventLoop.makePromise(of: Void.self)
         do {

@@ -1,14 +1,14 @@
 /// How long to wait before the next attempt to connect: a random share of a time that doubles, so that gateways which
 /// have lost a server at the same moment do not come back at the same moment.
-struct Backoff: Sendable {
+struct ExponentialBackoff: Sendable {
     /// The time that the first wait is a share of.
     static let first = Duration.milliseconds(50)
     /// No wait is longer.
     static let longest = Duration.seconds(5)
     /// A link that stood this long was a good one: the next wait is a first one.
-    static let proof = Duration.seconds(5)
+    static let resetAfter = Duration.seconds(5)
 
-    private var limit = Backoff.first
+    private var limit = ExponentialBackoff.first
 
     init() {}
 
@@ -20,7 +20,7 @@ struct Backoff: Sendable {
     }
 
     /// Notes how long a link has stood.
-    mutating func linkEnded(after time: Duration) {
-        if time >= Self.proof { self = Backoff() }
+    mutating func connectionEnded(after time: Duration) {
+        if time >= Self.resetAfter { self = ExponentialBackoff() }
     }
 }

@@ -5,7 +5,7 @@ struct PendingCommands {
     /// A command that waits.
     struct Entry {
         /// Who waits; `nil` for a sign of life.
-        let batch: ReplyBatch?
+        let batch: PipelinedReplies?
         let index: Int
         let deadline: NIODeadline
         /// Of the command, in bytes.

@@ -1,13 +1,13 @@
 /// The answers to commands that were sent together. Belongs to the connection's event loop.
-final class ReplyBatch {
-    typealias Reply = Result<RESPValue, ValkeyFailure>
+final class PipelinedReplies {
+    typealias Reply = Result<RESPValue, ValkeyCommandError>
 
     private var replies: [Reply]
     private var missing: Int
     private let continuation: CheckedContinuation<[Reply], Never>
 
     init(count: Int, _ continuation: CheckedContinuation<[Reply], Never>) {
-        replies = Array(repeating: .failure(.lost), count: count)
+        replies = Array(repeating: .failure(.disconnected), count: count)
         missing = count
         self.continuation = continuation
     }

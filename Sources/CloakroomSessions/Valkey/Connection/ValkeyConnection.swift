@@ -12,7 +12,7 @@ struct ValkeyConnection: Sendable {
     private let handler: NIOLoopBound<ValkeyConnectionHandler>
     private let eventLoop: any EventLoop
     /// Why it ended.
-    let closed: EventLoopFuture<ValkeyLoss>
+    let closed: EventLoopFuture<ValkeyDisconnectReason>
     /// Whom it is with.
     let address: String
 
@@ -21,13 +21,13 @@ struct ValkeyConnection: Sendable {
         var timeout: TimeAmount
         var tls: NIOSSLContext?
         var serverName: String?
-        var unfitCodes: Set<String>
+        var disconnectCodes: Set<String>
     }
 
     /// Connects. TLS goes on while the first command waits.
     static func connect(
         host: String, port: Int, options: Options, on eventLoop: any EventLoop
-    ) async throws(ValkeyLoss) -> ValkeyConnection {
+    ) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
         let bootstrap = ClientBootstrap(group: eventLoop)
             .connectTimeout(Self.patience(options.timeout))
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
@@ -40,9 +40,9 @@ struct ValkeyConnection: Sendable {
                         try channel.pipeline.syncOperations.addHandler(
                             ServerNameVerifier.makeHandler(context: tls, host: options.serverName ?? host))
                     }
-                    let closed = channel.eventLoop.makePromise(of: ValkeyLoss.self)
+                    let closed = channel.eventLoop.makePromise(of: ValkeyDisconnectReason.self)
                     let handler = ValkeyConnectionHandler(
-                        timeout: options.timeout, unfitCodes: options.unfitCodes, closed: closed)
+                        timeout: options.timeout, disconnectCodes: options.disconnectCodes, closed: closed)
                     try channel.pipeline.syncOperations.addHandler(handler)
                     return ValkeyConnection(
                         handler: NIOLoopBound(handler, eventLoop: channel.eventLoop), eventLoop: channel.eventLoop,
@@ -61,25 +61,27 @@ struct ValkeyConnection: Sendable {
     }
 
     /// Sends commands at once, one after the other, and waits for all the answers. Nothing is ever sent a second time.
-    func send(_ commands: [ValkeyCommand], timeout: TimeAmount? = nil) async -> [Result<RESPValue, ValkeyFailure>] {
+    func send(_ commands: [ValkeyCommand], timeout: TimeAmount? = nil) async -> [Result<RESPValue, ValkeyCommandError>]
+    {
         guard !commands.isEmpty else { return [] }
         return await withCheckedContinuation { continuation in
             eventLoop.execute {
-                handler.value.send(commands, timeout: timeout, to: ReplyBatch(count: commands.count, continuation))
+                handler.value.send(
+                    commands, timeout: timeout, to: PipelinedReplies(count: commands.count, continuation))
             }
         }
     }
 
     /// Says that the connection is good for use, and has changes told from now on.
     /// - Returns: `false` if it has ended already.
-    func announce(to listener: any ValkeyListener) async -> Bool {
+    func activate(to listener: any ValkeyPushDelegate) async -> Bool {
         await withCheckedContinuation { continuation in
-            eventLoop.execute { continuation.resume(returning: handler.value.announce(to: listener)) }
+            eventLoop.execute { continuation.resume(returning: handler.value.activate(to: listener)) }
         }
     }
 
     /// Ends it.
-    func close(_ reason: ValkeyLoss) {
+    func close(_ reason: ValkeyDisconnectReason) {
         eventLoop.execute { handler.value.close(reason) }
     }
 }

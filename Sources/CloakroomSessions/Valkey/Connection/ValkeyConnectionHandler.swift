@@ -18,23 +18,23 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
     private var parser = RESPParser()
     private var pending = PendingCommands()
     private let timeout: TimeAmount
-    private let unfitCodes: Set<String>
+    private let disconnectCodes: Set<String>
     private var timer: (task: Scheduled<Void>, at: NIODeadline)?
     private var needsFlush = false
     /// When the server said something last.
-    private var heardAt = NIODeadline.uptimeNanoseconds(0)
-    private var loss: ValkeyLoss?
-    private let closed: EventLoopPromise<ValkeyLoss>
+    private var lastReceivedAt = NIODeadline.uptimeNanoseconds(0)
+    private var disconnectReason: ValkeyDisconnectReason?
+    private let closed: EventLoopPromise<ValkeyDisconnectReason>
     /// Who is told of changes, once the connection is good for use.
-    private var listener: (any ValkeyListener)?
+    private var listener: (any ValkeyPushDelegate)?
 
     /// - Parameters:
     ///   - timeout: After this a command has failed.
     ///   - unfitCodes: Errors that say that this server is the wrong one; the connection is closed then.
     ///   - closed: Is told why the connection ended, once.
-    init(timeout: TimeAmount, unfitCodes: Set<String>, closed: EventLoopPromise<ValkeyLoss>) {
+    init(timeout: TimeAmount, disconnectCodes: Set<String>, closed: EventLoopPromise<ValkeyDisconnectReason>) {
         self.timeout = timeout
-        self.unfitCodes = unfitCodes
+        self.disconnectCodes = disconnectCodes
         self.closed = closed
     }
 
@@ -49,10 +49,10 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
 
     /// Sends commands, and has their answers go to the batch.
     /// - Parameter timeout: If it is not the usual one.
-    func send(_ commands: [ValkeyCommand], timeout: TimeAmount? = nil, to batch: ReplyBatch) {
+    func send(_ commands: [ValkeyCommand], timeout: TimeAmount? = nil, to batch: PipelinedReplies) {
         let size = commands.reduce(0) { $0 + $1.encoded.readableBytes }
-        guard loss == nil, let context, pending.hasRoom(for: commands.count, size: size) else {
-            let failure = loss == nil ? ValkeyFailure.overloaded : .notConnected
+        guard disconnectReason == nil, let context, pending.hasRoom(for: commands.count, size: size) else {
+            let failure = disconnectReason == nil ? ValkeyCommandError.overloaded : .notConnected
             for index in commands.indices { batch.fill(index, with: .failure(failure)) }
             return
         }
@@ -75,23 +75,23 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
 
     /// The connection is good for use from now on: says so, and tells of changes.
     /// - Returns: `false` if it has ended already.
-    func announce(to listener: any ValkeyListener) -> Bool {
-        guard loss == nil, let context else { return false }
+    func activate(to listener: any ValkeyPushDelegate) -> Bool {
+        guard disconnectReason == nil, let context else { return false }
         self.listener = listener
-        listener.linkChanged(isUp: true)
-        heardAt = context.eventLoop.now
-        setTimer(noLaterThan: heardAt + Self.heartbeat)
+        listener.connectionChanged(isUp: true)
+        lastReceivedAt = context.eventLoop.now
+        setTimer(noLaterThan: lastReceivedAt + Self.heartbeat)
         return true
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard loss == nil else { return }
-        heardAt = context.eventLoop.now
+        guard disconnectReason == nil else { return }
+        lastReceivedAt = context.eventLoop.now
         parser.append(unwrapInboundIn(data))
         do {
-            while loss == nil, let value = try parser.next() { received(value) }
+            while disconnectReason == nil, let value = try parser.next() { received(value) }
         } catch {
-            close(.protocolBroken)
+            close(.protocolError)
         }
     }
 
@@ -101,15 +101,15 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
             return
         }
         guard let entry = pending.popFirst() else {
-            close(.protocolBroken)
+            close(.protocolError)
             return
         }
         guard case .error(let error) = value else {
             entry.batch?.fill(entry.index, with: .success(value))
             return
         }
-        entry.batch?.fill(entry.index, with: .failure(.refused(error)))
-        if unfitCodes.contains(error.code) { close(.unfit(code: error.code)) }
+        entry.batch?.fill(entry.index, with: .failure(.rejected(error)))
+        if disconnectCodes.contains(error.code) { close(.notPrimary(code: error.code)) }
     }
 
     func channelInactive(context: ChannelHandlerContext) {
@@ -125,20 +125,20 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
     }
 
     /// Ends the connection. Those who trust what was read over it are told before anybody hears that a command failed.
-    func close(_ reason: ValkeyLoss) {
-        guard loss == nil else { return }
-        loss = reason
+    func close(_ reason: ValkeyDisconnectReason) {
+        guard disconnectReason == nil else { return }
+        disconnectReason = reason
         timer?.task.cancel()
         timer = nil
-        listener?.linkChanged(isUp: false)
+        listener?.connectionChanged(isUp: false)
         listener = nil
-        while let entry = pending.popFirst() { entry.batch?.fill(entry.index, with: .failure(.lost)) }
+        while let entry = pending.popFirst() { entry.batch?.fill(entry.index, with: .failure(.disconnected)) }
         context?.close(promise: nil)
         closed.succeed(reason)
     }
 
     private func setTimer(noLaterThan deadline: NIODeadline) {
-        guard let context, loss == nil else { return }
+        guard let context, disconnectReason == nil else { return }
         if let timer {
             guard deadline < timer.at else { return }
             timer.task.cancel()
@@ -150,16 +150,16 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
     /// Looks what is due. The timer is not moved with each command; it asks again instead.
     private func timerFired() {
         timer = nil
-        guard loss == nil, let context else { return }
+        guard disconnectReason == nil, let context else { return }
         let now = context.eventLoop.now
         if let deadline = pending.deadline, deadline <= now { return close(.timedOut) }
-        if pending.isEmpty, heardAt + Self.heartbeat <= now { askForLife(context) }
-        let next = pending.isEmpty ? heardAt + Self.heartbeat : now + Self.heartbeat
+        if pending.isEmpty, lastReceivedAt + Self.heartbeat <= now { sendPing(context) }
+        let next = pending.isEmpty ? lastReceivedAt + Self.heartbeat : now + Self.heartbeat
         setTimer(noLaterThan: min(next, pending.deadline ?? next))
     }
 
     /// Asks for a sign of life. Whatever the answer is, it is one; if there is none, the deadline passes.
-    private func askForLife(_ context: ChannelHandlerContext) {
+    private func sendPing(_ context: ChannelHandlerContext) {
         pending.append(
             PendingCommands.Entry(batch: nil, index: 0, deadline: context.eventLoop.now + timeout, size: 0))
         context.writeAndFlush(wrapOutboundOut(Self.ping.encoded), promise: nil)
@@ -169,7 +169,7 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
 }
 
 /// Is told what a server says by itself. Called on the connection's event loop.
-protocol ValkeyListener: Sendable {
-    func linkChanged(isUp: Bool)
+protocol ValkeyPushDelegate: Sendable {
+    func connectionChanged(isUp: Bool)
     func pushed(_ message: [RESPValue])
 }

@@ -11,10 +11,10 @@ final class ValkeyLog: Sendable {
     /// What was said since the link stood last.
     private let said = Mutex<Set<String>>([])
 
-    init(_ plan: ValkeyPlan, _ logger: Logger) {
+    init(_ configuration: ValkeyConfiguration, _ logger: Logger) {
         self.logger = logger
-        addresses = plan.addresses.map(\.description).joined(separator: ",")
-        user = plan.user ?? "default"
+        addresses = configuration.addresses.map(\.description).joined(separator: ",")
+        user = configuration.user ?? "default"
     }
 
     func connected(_ address: String) {
@@ -23,7 +23,7 @@ final class ValkeyLog: Sendable {
     }
 
     /// There is no link. Said once for each reason, or an outage would fill the log.
-    func lost(_ loss: ValkeyLoss, _ address: String?) {
+    func disconnected(_ loss: ValkeyDisconnectReason, _ address: String?) {
         guard said.withLock({ $0.insert(loss.kind).inserted }) else { return }
         var metadata: Logger.Metadata = ["address": "\(address ?? addresses)", "reason": "\(loss.kind)"]
         switch loss {
@@ -32,7 +32,7 @@ final class ValkeyLog: Sendable {
             metadata["command"] = "\(command)"
             metadata["hint"] = "\(Self.hint(code))"
             logger.error("the session store refuses this gateway", metadata: metadata)
-        case .tooOld:
+        case .unsupportedServer:
             metadata["hint"] = "Valkey, or Redis 6 or later, is needed"
             logger.error("the session store does not know a command that is needed", metadata: metadata)
         case .tls(let error):
@@ -45,7 +45,7 @@ final class ValkeyLog: Sendable {
     }
 
     /// The user may not do a command that is needed.
-    func refused(_ command: ValkeyCommand, _ error: RESPError, _ address: String) {
+    func rejected(_ command: ValkeyCommand, _ error: RESPError, _ address: String) {
         guard said.withLock({ $0.insert("\(error.code) \(command.name)").inserted }) else { return }
         logger.error(
             "the session store refuses a command",

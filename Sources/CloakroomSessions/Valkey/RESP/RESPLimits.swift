@@ -20,7 +20,7 @@ struct RESPProtocolError: Error, Equatable {
         /// Strings and rows whose length is not known beforehand. No server sends them.
         case streamed
         /// A push inside something else.
-        case misplacedPush
+        case nestedPush
     }
 
     let kind: Kind

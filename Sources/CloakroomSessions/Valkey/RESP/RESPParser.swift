@@ -6,7 +6,7 @@ import NIOCore
 /// ``next()`` throws it again from then on.
 struct RESPParser {
     /// A row that some members are still missing of.
-    private struct Row {
+    private struct Aggregate {
         enum Kind { case array, map, set, push, attribute }
 
         let kind: Kind
@@ -18,7 +18,7 @@ struct RESPParser {
     private var buffer = ByteBuffer()
     /// Where no line ends before, from the reader index.
     private var scanned = 0
-    private var rows: [Row] = []
+    private var rows: [Aggregate] = []
     /// Of the value that is being read.
     private var members = 0
     private var bytes = 0
@@ -44,7 +44,7 @@ struct RESPParser {
     mutating func next() throws(RESPProtocolError) -> RESPValue? {
         if let failure { throw failure }
         do {
-            while let value = try scalarOrRow() {
+            while let value = try scalarOrAggregate() {
                 if let whole = try close(value) {
                     (members, bytes) = (0, 0)
                     return whole
@@ -77,7 +77,7 @@ struct RESPParser {
         return value
     }
 
-    private static func value(of row: Row) -> RESPValue {
+    private static func value(of row: Aggregate) -> RESPValue {
         switch row.kind {
         case .array, .attribute: .array(row.members)
         case .set: .set(row.members)
@@ -92,7 +92,7 @@ struct RESPParser {
 
     /// Reads one value that has no members, or opens a row.
     /// - Returns: `nil` if there is not enough; `.some(nil)` if a row was opened or closed without a value.
-    private mutating func scalarOrRow() throws(RESPProtocolError) -> RESPValue?? {
+    private mutating func scalarOrAggregate() throws(RESPProtocolError) -> RESPValue?? {
         guard let type = buffer.getInteger(at: buffer.readerIndex, as: UInt8.self) else { return nil }
         switch type {
         case UInt8(ascii: "$"), UInt8(ascii: "!"), UInt8(ascii: "="): return try string(type).map { .some($0) }
@@ -111,21 +111,21 @@ struct RESPParser {
     }
 
     /// Opens a row.
-    private mutating func open(_ kind: Row.Kind) throws(RESPProtocolError) -> RESPValue?? {
+    private mutating func open(_ kind: Aggregate.Kind) throws(RESPProtocolError) -> RESPValue?? {
         guard let line = try readLine() else { return nil }
         if kind == .array, line == "-1" { return .some(.null) }
         guard line != "?" else { throw RESPProtocolError(kind: .streamed) }
         // A push stands for itself. Inside an answer nobody could tell whom it was meant for.
-        guard kind != .push || rows.isEmpty else { throw RESPProtocolError(kind: .misplacedPush) }
+        guard kind != .push || rows.isEmpty else { throw RESPProtocolError(kind: .nestedPush) }
         let count = try Self.count(line)
         // Bounded before it is doubled, or the product might not be a number.
         guard count <= limits.members else { throw RESPProtocolError(kind: .tooMany) }
         let missing = kind == .map || kind == .attribute ? 2 * count : count
         members += missing
         guard members <= limits.members else { throw RESPProtocolError(kind: .tooMany) }
-        if missing == 0 { return .some(kind == .attribute ? nil : Self.value(of: Row(kind: kind, missing: 0))) }
+        if missing == 0 { return .some(kind == .attribute ? nil : Self.value(of: Aggregate(kind: kind, missing: 0))) }
         guard rows.count < limits.depth else { throw RESPProtocolError(kind: .tooDeep) }
-        var row = Row(kind: kind, missing: missing)
+        var row = Aggregate(kind: kind, missing: missing)
         // The server's word is good for this much before it has sent anything.
         row.members.reserveCapacity(min(missing, 64))
         rows.append(row)

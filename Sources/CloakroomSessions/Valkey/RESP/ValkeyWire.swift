@@ -1,7 +1,7 @@
 import NIOCore
 
 /// What a server sends, read for nothing but to see whether it can be: for fuzzing.
-public enum ValkeyWire {
+public enum RESPFuzzing {
     /// Reads pieces as they would come from a server.
     /// - Returns: How many values there were; `nil` if it was no RESP.
     public static func read(_ pieces: some Sequence<[UInt8]>) -> Int? {

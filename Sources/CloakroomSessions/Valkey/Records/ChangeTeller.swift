@@ -4,23 +4,23 @@ import CloakroomCore
 ///
 /// Leases, reasons and the throttle's keys are told of as well, because reading is what makes the server tell; nothing
 /// is kept of them.
-struct ChangeTeller: ValkeyListener {
+struct InvalidationForwarder: ValkeyPushDelegate {
     let keys: ValkeyKeys
-    let changes: any RecordChanges
+    let changes: any RecordChangeDelegate
 
-    func linkChanged(isUp: Bool) {
-        changes.linkChanged(isUp: isUp)
+    func connectionChanged(isUp: Bool) {
+        changes.connectionChanged(isUp: isUp)
     }
 
     func pushed(_ message: [RESPValue]) {
         guard message.count >= 2, message[0].text == "invalidate" else { return }
         guard let names = message[1].elements else {
             // No names: the whole database was emptied.
-            changes.allChanged()
+            changes.allRecordsChanged()
             return
         }
         for name in names {
-            if let id = name.bytes.flatMap(keys.session(named:)) { changes.changed(id) }
+            if let id = name.bytes.flatMap(keys.session(named:)) { changes.recordChanged(id) }
         }
     }
 }

@@ -3,7 +3,7 @@ import NIOCore
 
 /// A record as the fields of a hash; `n`, the hash of the typed name, only where there is one. Numbers are decimal; `k` is 32 bytes, `d` and `o` are sealed. Fields that a later
 /// release adds are left alone by this one.
-enum RecordFields {
+enum RecordEncoding {
     /// Fields and values of everything but the time of use and the fence.
     static func parts(_ record: SessionRecord) -> [ValkeyCommand.Part] {
         let name: [ValkeyCommand.Part] = record.name.map { ["n", .text(String($0))] } ?? []

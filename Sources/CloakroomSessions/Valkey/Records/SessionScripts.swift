@@ -1,4 +1,4 @@
-/// What is done to a session in one piece. `KEYS[1]` is its record, a hash with the fields of ``RecordFields``.
+/// What is done to a session in one piece. `KEYS[1]` is its record, a hash with the fields of ``RecordEncoding``.
 ///
 /// Every script that changes a record ends by reading from it. The server tells a connection of one change after each read
 /// and then forgets that it was read; a change of our own (`NOLOOP`) is not told but forgotten all the same. Without the

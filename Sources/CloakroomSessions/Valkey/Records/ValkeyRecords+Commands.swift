@@ -6,7 +6,7 @@ struct ScriptCall: Sendable {
     let arguments: [ValkeyCommand.Part]
 }
 
-extension ValkeyRecords {
+extension ValkeyRecordStore {
     /// Sends a command.
     func ask(_ command: ValkeyCommand) async throws(SessionStoreError) -> RESPValue {
         try Self.value(await link.send([command]).first)
@@ -22,13 +22,13 @@ extension ValkeyRecords {
 
     /// Runs a script several times.
     /// - Returns: The answers, in order.
-    func run(_ script: ValkeyScript, _ calls: [ScriptCall]) async -> [Result<RESPValue, ValkeyFailure>] {
-        var replies = await link.send(calls.map { script.named($0.keys, $0.arguments) })
+    func run(_ script: ValkeyScript, _ calls: [ScriptCall]) async -> [Result<RESPValue, ValkeyCommandError>] {
+        var replies = await link.send(calls.map { script.evalsha($0.keys, $0.arguments) })
         let unknown = replies.indices.filter { index in
-            if case .failure(.refused(let error)) = replies[index] { error.code == "NOSCRIPT" } else { false }
+            if case .failure(.rejected(let error)) = replies[index] { error.code == "NOSCRIPT" } else { false }
         }
         // After a restart, or on another primary. Those calls were not run.
-        let again = await link.send(unknown.map { script.spelledOut(calls[$0].keys, calls[$0].arguments) })
+        let again = await link.send(unknown.map { script.eval(calls[$0].keys, calls[$0].arguments) })
         for (index, reply) in zip(unknown, again) { replies[index] = reply }
         return replies
     }
@@ -36,11 +36,11 @@ extension ValkeyRecords {
     /// The answer to a command.
     /// - Throws: ``SessionStoreError`` of kind `unavailable` for every failure but one.
     static func value(
-        _ reply: Result<RESPValue, ValkeyFailure>?, full: Bool = false
+        _ reply: Result<RESPValue, ValkeyCommandError>?, full: Bool = false
     ) throws(SessionStoreError) -> RESPValue {
         switch reply {
         case .success(let value): return value
-        case .failure(.refused(let error)) where full && error.code == "OOM": throw SessionStoreError(.full)
+        case .failure(.rejected(let error)) where full && error.code == "OOM": throw SessionStoreError(.full)
         case .failure, nil: throw SessionStoreError(.unavailable)
         }
     }

@@ -1,6 +1,6 @@
 import CloakroomCore
 
-extension ValkeyRecords {
+extension ValkeyRecordStore {
     func throttleStates(_ names: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
         var states: [ThrottleState?] = []
         // One command each: they are in different slots.
@@ -13,10 +13,10 @@ extension ValkeyRecords {
     func replaceThrottleState(
         _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> Bool {
-        let answer = try await run(
+        let response = try await run(
             SessionScripts.throttle, [keys.throttle(key)],
             [.text(old?.stored ?? ""), .text(new?.stored ?? ""), .integer(Self.time(lifetime))])
-        return answer == .integer(1)
+        return response == .integer(1)
     }
 }
 

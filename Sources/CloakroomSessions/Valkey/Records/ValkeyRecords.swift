@@ -16,7 +16,7 @@ import NIOSSL
 ///
 /// Keys are safe for a cluster, but its redirections (`MOVED`, `ASK`) are not followed: a single primary is needed, with or
 /// without sentinels.
-struct ValkeyRecords: SessionRecordStore {
+struct ValkeyRecordStore: SessionRecordStore {
     /// Commands that are sent at once where there are many: others get their turn in between.
     private static let commandsAtOnce = 500
     /// Names stay this much longer in the index of their account than the server keeps their records, because what moves
@@ -26,7 +26,7 @@ struct ValkeyRecords: SessionRecordStore {
     private static let longest = Duration.seconds(10 * 365 * 86_400)
 
     let keys: ValkeyKeys
-    let link: ValkeyLink
+    let link: ValkeyClient
 
     /// Makes a store. It connects once it runs.
     /// - Parameters:
@@ -34,14 +34,15 @@ struct ValkeyRecords: SessionRecordStore {
     ///   - tls: How TLS is spoken where the plan has it; protocols of the application layer are left out.
     ///   - group: One of its event loops has the connection.
     /// - Throws: NIOSSL's error if there can be no such TLS.
-    init(_ plan: ValkeyPlan, tls: TLSConfiguration?, group: any EventLoopGroup, logger: Logger) throws {
-        keys = ValkeyKeys(prefix: plan.prefix)
+    init(_ configuration: ValkeyConfiguration, tls: TLSConfiguration?, group: any EventLoopGroup, logger: Logger) throws
+    {
+        keys = ValkeyKeys(prefix: configuration.prefix)
         let context: NIOSSLContext? = try tls.map { configuration in
             var configuration = configuration
             configuration.applicationProtocols = []
             return try NIOSSLContext(configuration: configuration)
         }
-        link = ValkeyLink(plan, tls: context, eventLoop: group.next(), logger: logger)
+        link = ValkeyClient(configuration, tls: context, eventLoop: group.next(), logger: logger)
     }
 
     /// Always 0: how many there are only the server could tell, and only by looking at all of its keys. The bound on
@@ -54,9 +55,9 @@ struct ValkeyRecords: SessionRecordStore {
         // record without a name would be a session that signing out everywhere does not reach.
         try await index(record, now: now, full: true)
         var arguments: [ValkeyCommand.Part] = [.integer(Self.time(keepUntil - now + Self.tombstoneLifetime))]
-        arguments += RecordFields.parts(record) + ["u", .integer(record.lastUsedAt.milliseconds)]
-        let answer = try await run(SessionScripts.insert, [keys.session(record.key.id)], arguments, full: true)
-        if answer == .integer(1) { return true }
+        arguments += RecordEncoding.parts(record) + ["u", .integer(record.lastUsedAt.milliseconds)]
+        let response = try await run(SessionScripts.insert, [keys.session(record.key.id)], arguments, full: true)
+        if response == .integer(1) { return true }
         // The session of that name is somebody else's, so it must not stand among this account's.
         for hash in record.indexHashes {
             _ = try await ask(ValkeyCommand("ZREM", .text(keys.sessions(of: hash)), .text("\(record.key.id)")))
@@ -77,7 +78,7 @@ struct ValkeyRecords: SessionRecordStore {
     }
 
     func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError)
-        -> RecordChange
+        -> RecordUpdateResult
     {
         let id = record.key.id
         // The account's hash may be a new one, under a new secret. First the index again.
@@ -86,29 +87,31 @@ struct ValkeyRecords: SessionRecordStore {
             [
                 .text(fence.map(String.init) ?? ""), .text(String(record.version &- 1)),
                 .bytes(record.key.bytes), .integer(record.lastUsedAt.milliseconds),
-            ] + RecordFields.parts(record)
-        let answer = try await run(SessionScripts.replace, [keys.session(id), keys.lease(id)], arguments)
-        switch answer.text {
+            ] + RecordEncoding.parts(record)
+        let response = try await run(SessionScripts.replace, [keys.session(id), keys.lease(id)], arguments)
+        switch response.text {
         // A name that stays in the index of the hash before does no harm, and runs out. Taking it away might come after
         // another replica, whose secrets are in another order, has put it there anew.
         case "done": return .done
         case "changed": return .changed
         case "fenced": return .fenced
-        default: return .gone
+        default: return .notFound
         }
     }
 
     func remove(
         _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
-    ) async throws(SessionStoreError) -> RecordRemoval {
-        let answer = try await run(
+    ) async throws(SessionStoreError) -> RecordRemovalResult {
+        let response = try await run(
             SessionScripts.remove, [keys.session(id), keys.lease(id), keys.ended(id)],
             [
                 .text(reason.rawValue), .integer(Self.time(Self.tombstoneLifetime)),
                 .text(condition.map { String($0.version) } ?? ""), .text(condition.map { String($0.fence) } ?? ""),
             ])
-        if answer.text == "changed" { return .changed }
-        guard let elements = answer.elements, let record = RecordFields.record(elements, id: id) else { return .gone }
+        if response.text == "changed" { return .changed }
+        guard let elements = response.elements, let record = RecordEncoding.record(elements, id: id) else {
+            return .notFound
+        }
         // Its name in the index does no harm any more, so that this is done is not waited for with the answer at stake.
         for hash in record.indexHashes {
             _ = try? await ask(ValkeyCommand("ZREM", .text(keys.sessions(of: hash)), .text("\(id)")))
@@ -130,12 +133,11 @@ struct ValkeyRecords: SessionRecordStore {
         }
     }
 
-    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseAttempt
-    {
-        let answer = try await run(
+    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
+        let response = try await run(
             SessionScripts.lease, [keys.session(id), keys.lease(id)], [.integer(Self.time(duration))])
-        guard let fence = answer.text.flatMap({ UInt64($0) }) else { return .gone }
-        return fence == 0 ? .taken : .held(RenewalLease(fence: fence))
+        guard let fence = response.text.flatMap({ UInt64($0) }) else { return .notFound }
+        return fence == 0 ? .heldByOther : .acquired(RefreshLease(fence: fence))
     }
 
     func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError) {
@@ -160,8 +162,8 @@ struct ValkeyRecords: SessionRecordStore {
         return records
     }
 
-    func run(_ changes: any RecordChanges, idleTimeout: Duration) async {
-        await link.run(ChangeTeller(keys: keys, changes: changes))
+    func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
+        await link.run(InvalidationForwarder(keys: keys, changes: changes))
     }
 
     private func index(_ record: SessionRecord, now: Timestamp, full: Bool = false) async throws(SessionStoreError) {
@@ -179,11 +181,11 @@ struct ValkeyRecords: SessionRecordStore {
     }
 
     private static func record(
-        _ reply: Result<RESPValue, ValkeyFailure>?, _ id: SessionID
+        _ reply: Result<RESPValue, ValkeyCommandError>?, _ id: SessionID
     ) throws(SessionStoreError) -> RecordLookup {
-        if case .failure(.refused(let error)) = reply, error.code == "WRONGTYPE" { return .unreadable }
+        if case .failure(.rejected(let error)) = reply, error.code == "WRONGTYPE" { return .unreadable }
         guard let elements = try value(reply).elements else { return .unreadable }
         if elements.isEmpty { return .none }
-        return RecordFields.record(elements, id: id).map { .record($0) } ?? .unreadable
+        return RecordEncoding.record(elements, id: id).map { .record($0) } ?? .unreadable
     }
 }

@@ -15,12 +15,12 @@ struct ValkeyScript: Sendable {
     }
 
     /// The command that runs it.
-    func named(_ keys: [String], _ arguments: [ValkeyCommand.Part]) -> ValkeyCommand {
+    func evalsha(_ keys: [String], _ arguments: [ValkeyCommand.Part]) -> ValkeyCommand {
         command("EVALSHA", name, keys, arguments)
     }
 
     /// The command that runs it where its name is not known, and makes it known.
-    func spelledOut(_ keys: [String], _ arguments: [ValkeyCommand.Part]) -> ValkeyCommand {
+    func eval(_ keys: [String], _ arguments: [ValkeyCommand.Part]) -> ValkeyCommand {
         command("EVAL", text, keys, arguments)
     }
 

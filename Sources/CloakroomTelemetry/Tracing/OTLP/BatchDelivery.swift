@@ -3,13 +3,13 @@ import Logging
 import Tracing
 
 /// Brings one batch to the collector, in as many attempts as that takes and the back-off allows.
-struct BatchDelivery: Sendable {
-    let connection: OTLPConnection
-    let backOff: ExportBackOff
+struct SpanBatchSender: Sendable {
+    let connection: OTLPHTTPClient
+    let backOff: ExportRetryPolicy
     /// Its closing ends a pause.
     let queue: SpanQueue
     let dropped: CounterHandle
-    let log: ExportLog
+    let log: ExportFailureLog
 
     /// Sends a batch until it is accepted or given up. Spans that do not arrive are counted.
     func deliver(_ body: [UInt8], spans: Int) async {
@@ -20,26 +20,26 @@ struct BatchDelivery: Sendable {
             case .accepted(let rejected):
                 if rejected > 0 { drop(min(rejected, spans), reason: "rejected") }
                 return
-            case .refused(let reason):
+            case .rejected(let reason):
                 return drop(spans, reason: reason)
             case .failed(let reason, let retryAfter):
                 let pause = backOff.pause(
                     afterAttempt: attempt, retryAfter: retryAfter, jitter: .random(in: 0...1))
                 guard let pause, !Task.isCancelled else { return drop(spans, reason: reason) }
                 log.failed(reason: reason)
-                await rest(pause)
+                await sleep(pause)
             }
         }
     }
 
     /// At shutdown there is no time for the pause that is under way: the next attempt comes at once, and those after it
     /// with pauses again.
-    private func rest(_ pause: Duration) async {
+    private func sleep(_ pause: Duration) async {
         if queue.isClosed {
             try? await Task.sleep(for: pause)
         } else {
             let closing = queue.closing()
-            await either(pause) { for await _ in closing {} }
+            await race(pause) { for await _ in closing {} }
         }
     }
 
@@ -50,10 +50,10 @@ struct BatchDelivery: Sendable {
 }
 
 /// Tells that spans do not arrive, one line in ten seconds of each kind at most.
-struct ExportLog: Sendable {
+struct ExportFailureLog: Sendable {
     private let logger: Logger
-    private let failures = ThinnedLines(interval: .seconds(10))
-    private let losses = ThinnedLines(interval: .seconds(10))
+    private let failures = LogRateLimiter(interval: .seconds(10))
+    private let losses = LogRateLimiter(interval: .seconds(10))
 
     init(logger: Logger) {
         self.logger = logger
@@ -61,14 +61,14 @@ struct ExportLog: Sendable {
 
     /// An attempt came to nothing; there will be another.
     func failed(reason: String) {
-        guard let unlogged = failures.admit(at: now) else { return }
+        guard let unlogged = failures.allow(at: now) else { return }
         logger.warning(
             "spans cannot be exported at the moment", metadata: ["reason": "\(reason)", "unlogged": "\(unlogged)"])
     }
 
     /// Spans are lost.
     func dropped(_ count: Int, reason: String) {
-        guard let unlogged = losses.admit(at: now) else { return }
+        guard let unlogged = losses.allow(at: now) else { return }
         logger.warning(
             "spans were dropped",
             metadata: ["reason": "\(reason)", "count": "\(count)", "unlogged": "\(unlogged)"])

@@ -1,11 +1,11 @@
 /// How long to wait before a batch is sent again, and how often that is tried.
-struct ExportBackOff: Sendable {
+struct ExportRetryPolicy: Sendable {
     /// Before the second attempt; doubled from each to the next.
     var first = Duration.seconds(1)
     /// The longest pause by itself.
     var longest = Duration.seconds(30)
     /// The longest pause that a collector can ask for.
-    var longestAskedFor = Duration.seconds(60)
+    var maxRetryAfter = Duration.seconds(60)
     /// After this many attempts a batch is given up.
     var attempts = 8
 
@@ -22,6 +22,6 @@ struct ExportBackOff: Sendable {
         for _ in 1..<max(1, attempt) where pause < longest { pause = pause * 2 }
         pause = min(pause, longest) * (0.5 + min(max(jitter, 0), 1) / 2)
         guard let retryAfter else { return pause }
-        return max(pause, min(retryAfter, longestAskedFor))
+        return max(pause, min(retryAfter, maxRetryAfter))
     }
 }

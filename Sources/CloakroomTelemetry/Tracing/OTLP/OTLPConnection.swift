@@ -10,7 +10,7 @@ import Tracing
 ///
 /// What went wrong below is dropped here: errors of HTTP libraries may hold the values of header fields, and some of ours
 /// are keys.
-struct OTLPConnection: Sendable {
+struct OTLPHTTPClient: Sendable {
     /// What came of an attempt.
     enum Outcome: Sendable {
         /// The collector has the batch, but for some spans that it did not want.
@@ -18,7 +18,7 @@ struct OTLPConnection: Sendable {
         /// Another attempt may succeed, after the time that the collector asked for if it did.
         case failed(reason: String, retryAfter: Duration?)
         /// No other attempt would end differently.
-        case refused(reason: String)
+        case rejected(reason: String)
     }
 
     /// The largest answer that is read, in bytes.
@@ -27,26 +27,26 @@ struct OTLPConnection: Sendable {
     private static let retryable: Set<UInt> = [429, 502, 503, 504]
 
     private let client: HTTPClient
-    private let plan: OTLPPlan
+    private let otlp: OTLPConfiguration
     private let userAgent: String
 
     /// - Throws: ``UpstreamTLSError`` if the file of trusted certificates is invalid.
-    init(_ plan: OTLPPlan, version: String) throws(UpstreamTLSError) {
+    init(_ otlp: OTLPConfiguration, version: String) throws(UpstreamTLSError) {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         // Spans about exporting spans would never come to an end.
         configuration.tracing.tracer = nil
         configuration.httpVersion = .http1Only
-        configuration.tlsConfiguration = try UpstreamTLS.configuration(plan.tls)
-        if let verifier = Self.verifier(plan.endpoint) {
+        configuration.tlsConfiguration = try UpstreamTLS.configuration(otlp.tls)
+        if let verifier = Self.verifier(otlp.endpoint) {
             configuration.http1_1ConnectionDebugInitializer = { channel in
                 verifier.rejection(of: channel) ?? channel.eventLoop.makeSucceededVoidFuture()
             }
         }
-        configuration.timeout.connect = TimeAmount(plan.timeout)
+        configuration.timeout.connect = TimeAmount(otlp.timeout)
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 1
         configuration.connectionPool.retryConnectionEstablishment = false
         client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-        self.plan = plan
+        self.otlp = otlp
         userAgent = "cloakroom/\(version)"
     }
 
@@ -66,10 +66,10 @@ struct OTLPConnection: Sendable {
 
     /// Sends one batch, once.
     func post(_ body: [UInt8]) async -> Outcome {
-        let end = ContinuousClock.now + plan.timeout
+        let end = ContinuousClock.now + otlp.timeout
         do {
             // This bound ends with the head of the answer.
-            let response = try await client.execute(request(body), timeout: TimeAmount(plan.timeout))
+            let response = try await client.execute(request(body), timeout: TimeAmount(otlp.timeout))
             return await outcome(of: response, until: end)
         } catch {
             return Self.outcome(of: error)
@@ -77,10 +77,10 @@ struct OTLPConnection: Sendable {
     }
 
     private func request(_ body: [UInt8]) -> HTTPClientRequest {
-        var request = HTTPClientRequest(url: plan.endpoint)
+        var request = HTTPClientRequest(url: otlp.endpoint)
         request.method = .POST
         request.headers.add(name: "User-Agent", value: userAgent)
-        for header in plan.headers {
+        for header in otlp.headers {
             request.headers.replaceOrAdd(name: header.name, value: String(decoding: header.value.bytes, as: UTF8.self))
         }
         request.headers.replaceOrAdd(name: "Content-Type", value: "application/x-protobuf")
@@ -96,7 +96,7 @@ struct OTLPConnection: Sendable {
             let body = await Self.body(of: response, until: end)
             return .accepted(rejected: OTLPResponse.rejectedSpans(Array(body?.readableBytesView ?? ByteBufferView())))
         }
-        guard Self.retryable.contains(status) else { return .refused(reason: "\(status)") }
+        guard Self.retryable.contains(status) else { return .rejected(reason: "\(status)") }
         let wallClock = Timestamp(milliseconds: Int64(clamping: DefaultTracerClock.now.millisecondsSinceEpoch))
         let retryAfter = response.headers.first(name: "Retry-After").flatMap { RetryAfter.read($0, now: wallClock) }
         return .failed(reason: "\(status)", retryAfter: retryAfter)
@@ -120,7 +120,7 @@ struct OTLPConnection: Sendable {
         guard let error = error as? HTTPClientError else { return .failed(reason: "connection", retryAfter: nil) }
         switch error {
         case .invalidURL, .emptyHost, .emptyScheme, .missingSocketPath:
-            return .refused(reason: "configuration")
+            return .rejected(reason: "configuration")
         case .connectTimeout, .deadlineExceeded, .readTimeout, .writeTimeout, .tlsHandshakeTimeout,
             .getConnectionFromPoolTimeout:
             return .failed(reason: "timeout", retryAfter: nil)

@@ -1,7 +1,7 @@
 /// The body of one export: an `ExportTraceServiceRequest` (opentelemetry-proto, trace_service.proto).
 enum OTLPRequest {
     /// Spans of one process, all of one scope.
-    static func body(_ spans: [FinishedSpan], resource: TraceResource) -> [UInt8] {
+    static func body(_ spans: [FinishedSpan], resource: OTelResource) -> [UInt8] {
         var request = ProtobufWriter()
         request.message(1) { resourceSpans in
             resourceSpans.message(1) { message in

@@ -9,14 +9,14 @@ import Tracing
 /// takes batches out, one at a time; while one is sent again and again the queue fills up and no more than that.
 public final class OTLPSpanExporter: SpanExporter {
     /// How long ``run(logger:)`` goes on after it was told to stop.
-    public static let flushBound = Duration.seconds(5)
+    public static let shutdownTimeout = Duration.seconds(5)
 
-    private let plan: OTLPPlan
-    private let resource: TraceResource
+    private let configuration: OTLPConfiguration
+    private let resource: OTelResource
     private let dropped: CounterHandle
     private let queue: SpanQueue
-    private let backOff: ExportBackOff
-    private let flushBound: Duration
+    private let backOff: ExportRetryPolicy
+    private let shutdownTimeout: Duration
 
     /// Makes an exporter; nothing is sent before ``run(logger:)``.
     ///
@@ -24,20 +24,22 @@ public final class OTLPSpanExporter: SpanExporter {
     ///   - plan: the collector, and the bounds.
     ///   - resource: what goes with every batch.
     ///   - dropped: counts the spans that never arrived.
-    public convenience init(_ plan: OTLPPlan, resource: TraceResource, dropped: CounterHandle) {
-        self.init(plan, resource: resource, dropped: dropped, backOff: ExportBackOff(), flushBound: Self.flushBound)
+    public convenience init(_ configuration: OTLPConfiguration, resource: OTelResource, dropped: CounterHandle) {
+        self.init(
+            configuration, resource: resource, dropped: dropped, backOff: ExportRetryPolicy(),
+            shutdownTimeout: Self.shutdownTimeout)
     }
 
     init(
-        _ plan: OTLPPlan, resource: TraceResource, dropped: CounterHandle, backOff: ExportBackOff,
-        flushBound: Duration
+        _ configuration: OTLPConfiguration, resource: OTelResource, dropped: CounterHandle, backOff: ExportRetryPolicy,
+        shutdownTimeout: Duration
     ) {
-        self.plan = plan
+        self.configuration = configuration
         self.resource = resource
         self.dropped = dropped
         self.backOff = backOff
-        self.flushBound = flushBound
-        queue = SpanQueue(limit: plan.queueLimit)
+        self.shutdownTimeout = shutdownTimeout
+        queue = SpanQueue(limit: configuration.queueLimit)
     }
 
     /// How many spans wait for their batch.
@@ -49,11 +51,11 @@ public final class OTLPSpanExporter: SpanExporter {
     }
 
     /// Sends batches until the task is cancelled or a graceful shutdown begins; then what waits, within
-    /// ``flushBound``. What is left is dropped and counted. To be called once.
+    /// ``shutdownTimeout``. What is left is dropped and counted. To be called once.
     public func run(logger: Logger) async {
-        let connection: OTLPConnection
+        let connection: OTLPHTTPClient
         do {
-            connection = try OTLPConnection(plan, version: resource.version)
+            connection = try OTLPHTTPClient(configuration, version: resource.version)
         } catch {
             // The file is checked before the start; since then it has changed.
             logger.error("spans cannot be sent", metadata: ["reason": "\(error)"])
@@ -62,15 +64,16 @@ public final class OTLPSpanExporter: SpanExporter {
             try? await gracefulShutdown()
             return
         }
-        let delivery = BatchDelivery(
-            connection: connection, backOff: backOff, queue: queue, dropped: dropped, log: ExportLog(logger: logger))
+        let delivery = SpanBatchSender(
+            connection: connection, backOff: backOff, queue: queue, dropped: dropped,
+            log: ExportFailureLog(logger: logger))
         // In a task that only the flush's bound cancels: a batch that is on its way must arrive.
         let work = Task { await deliverUntilClosed(delivery) }
         try? await gracefulShutdown()
         let droppedBefore = dropped.value
         queue.close()
-        let bound = Task { [flushBound] in
-            try await Task.sleep(for: flushBound)
+        let bound = Task { [shutdownTimeout] in
+            try await Task.sleep(for: shutdownTimeout)
             work.cancel()
         }
         await work.value
@@ -86,14 +89,14 @@ public final class OTLPSpanExporter: SpanExporter {
         dropped.increment(by: Int64(queue.take(atMost: .max).count))
     }
 
-    private func deliverUntilClosed(_ delivery: BatchDelivery) async {
+    private func deliverUntilClosed(_ delivery: SpanBatchSender) async {
         while !Task.isCancelled {
             for await _ in queue.reaches(1) {}
             // The others that come within the interval travel with it.
-            let others = queue.reaches(plan.batchLimit)
-            await either(plan.interval) { for await _ in others {} }
+            let others = queue.reaches(configuration.batchLimit)
+            await race(configuration.interval) { for await _ in others {} }
             guard !Task.isCancelled else { return }
-            let batch = queue.take(atMost: max(1, plan.batchLimit))
+            let batch = queue.take(atMost: max(1, configuration.batchLimit))
             // Only a queue that was closed is empty now.
             guard !batch.isEmpty else { return }
             await delivery.deliver(OTLPRequest.body(batch, resource: resource), spans: batch.count)
@@ -102,7 +105,7 @@ public final class OTLPSpanExporter: SpanExporter {
 }
 
 /// Waits for a time to pass or for something to happen, whatever comes first.
-func either(_ time: Duration, _ event: @escaping @Sendable () async -> Void) async {
+func race(_ time: Duration, _ event: @escaping @Sendable () async -> Void) async {
     await withTaskGroup { group in
         group.addTask { await event() }
         group.addTask { try? await Task.sleep(for: time) }

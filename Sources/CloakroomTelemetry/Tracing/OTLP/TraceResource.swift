@@ -4,7 +4,7 @@ import Glibc
 import Tracing
 
 /// What all spans of this process have in common: the attributes of OpenTelemetry's resource.
-public struct TraceResource: Sendable {
+public struct OTelResource: Sendable {
     /// Names and values, each name once.
     let attributes: [(name: String, value: SpanAttribute)]
     /// The gateway's version, which is also the version of what makes the spans.
@@ -17,7 +17,7 @@ public struct TraceResource: Sendable {
     ///   - version: `service.version`.
     ///   - attributes: what is to be told besides. They go before what is found out here, such as `host.name`, but not
     ///     before the service's name and what made the spans; of two with one name the later counts.
-    public init(serviceName: String, version: String, attributes: [TracingPlan.ResourceAttribute] = []) {
+    public init(serviceName: String, version: String, attributes: [TracingConfiguration.ResourceAttribute] = []) {
         let found: [(String, SpanAttribute)] = [
             ("service.version", .string(version)),
             ("service.instance.id", .string(UUID().uuidString.lowercased())),

@@ -3,7 +3,7 @@ import NIOHPACK
 import NIOHTTP2
 
 /// What a client has read on one stream.
-struct HTTP2Answer: Sendable {
+struct HTTP2TestResponse: Sendable {
     /// The field sections, in order: interim answers, the answer's head, trailers.
     var sections: [HPACKHeaders] = []
     var body = ByteBuffer()
@@ -42,10 +42,10 @@ struct HTTP2Answer: Sendable {
 }
 
 /// A GOAWAY as it came (RFC 9113 §6.8).
-struct HTTP2Farewell: Sendable, Equatable {
+struct HTTP2GoAway: Sendable, Equatable {
     var last: UInt32
     var code: HTTP2ErrorCode
 
     /// Says that no more is wanted, and not yet what was taken.
-    static let announcement = HTTP2Farewell(last: 0x7fff_ffff, code: .noError)
+    static let announcement = HTTP2GoAway(last: 0x7fff_ffff, code: .noError)
 }

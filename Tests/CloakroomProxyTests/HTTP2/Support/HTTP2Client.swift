@@ -9,13 +9,13 @@ import TestSupport
 /// A client that speaks HTTP/2 frame by frame, and breaks whatever rule a test wants to see broken.
 final class HTTP2Client: Sendable {
     /// How it behaves.
-    struct Manners: Sendable {
+    struct HTTP2ClientOptions: Sendable {
         /// Sent with the preface.
         var settings: [HTTP2WireSetting] = []
         /// Whether it gives back the room of every byte of body it reads.
-        var givesRoom = true
+        var sendsWindowUpdates = true
         /// Whether it answers pings.
-        var answersPings = true
+        var respondsToPings = true
         /// Whether it acknowledges settings.
         var acknowledgesSettings = true
         /// Whether it keeps bodies, or only counts their bytes.
@@ -36,7 +36,7 @@ final class HTTP2Client: Sendable {
         self.recorder = recorder
     }
 
-    static func connect(port: Int, _ manners: Manners = Manners()) async throws -> HTTP2Client {
+    static func connect(port: Int, _ manners: HTTP2ClientOptions = HTTP2ClientOptions()) async throws -> HTTP2Client {
         let recorder = HTTP2Recorder(manners)
         var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
@@ -88,7 +88,7 @@ final class HTTP2Client: Sendable {
             try await eventually("room for \(next) bytes on stream \(stream)") {
                 self.recorder.state.withLock { $0.room(on: stream) >= next + extra || $0.isClosed }
             }
-            guard !isClosed else { throw AnswerCut() }
+            guard !isClosed else { throw ResponseTruncated() }
             left -= next
             send(.data(stream, Array(repeating: 0x61, count: next), ends: ends && left == 0, padding: padding))
         }
@@ -98,24 +98,24 @@ final class HTTP2Client: Sendable {
 
     var isClosed: Bool { recorder.state.withLock { $0.isClosed } }
     /// The GOAWAYs, in order.
-    var farewells: [HTTP2Farewell] { recorder.state.withLock { $0.farewells } }
+    var goAways: [HTTP2GoAway] { recorder.state.withLock { $0.goAways } }
     /// What the server set; the last value of each.
     var settings: [UInt16: UInt32] { recorder.state.withLock { $0.settings } }
     /// How many bytes of body came on all streams.
     var bodyCount: Int { recorder.state.withLock { $0.streams.values.reduce(0) { $0 + $1.bodyCount } } }
 
     /// What came on a stream so far.
-    func stream(_ id: UInt32) -> HTTP2Answer { recorder.state.withLock { $0.streams[id] ?? HTTP2Answer() } }
+    func stream(_ id: UInt32) -> HTTP2TestResponse { recorder.state.withLock { $0.streams[id] ?? HTTP2TestResponse() } }
 
     /// How many bytes may be sent on a stream now.
     func room(on stream: UInt32) -> Int { recorder.state.withLock { $0.room(on: stream) } }
 
     /// Waits until the server has ended or reset a stream.
-    /// - Throws: ``AnswerCut`` if the connection is closed before.
+    /// - Throws: ``ResponseTruncated`` if the connection is closed before.
     @discardableResult
-    func answer(_ id: UInt32) async throws -> HTTP2Answer {
+    func response(_ id: UInt32) async throws -> HTTP2TestResponse {
         try await eventually("the end of stream \(id)") { self.stream(id).isOver || self.isClosed }
-        guard stream(id).isOver else { throw AnswerCut() }
+        guard stream(id).isOver else { throw ResponseTruncated() }
         return stream(id)
     }
 
@@ -126,9 +126,9 @@ final class HTTP2Client: Sendable {
     }
 
     /// Sends a request and waits for its answer.
-    func exchange(_ id: UInt32, _ fields: HTTP2Fields) async throws -> HTTP2Answer {
+    func exchange(_ id: UInt32, _ fields: HTTP2Fields) async throws -> HTTP2TestResponse {
         send(.headers(id, fields))
-        return try await answer(id)
+        return try await response(id)
     }
 
     /// Waits until all that was sent has been seen, and what follows from it has been done.
@@ -146,9 +146,9 @@ final class HTTP2Client: Sendable {
     /// - Returns: The error, or `nil` if the connection was closed without one.
     func error() async throws -> HTTP2ErrorCode? {
         try await eventually("a GOAWAY with an error") {
-            self.isClosed || self.farewells.contains { $0.code != .noError }
+            self.isClosed || self.goAways.contains { $0.code != .noError }
         }
-        return farewells.first { $0.code != .noError }?.code
+        return goAways.first { $0.code != .noError }?.code
     }
 
     /// Waits until the server has closed the connection.
@@ -168,23 +168,23 @@ final class HTTP2Client: Sendable {
 
 extension RunningGateway {
     /// A new connection of a client that speaks HTTP/2.
-    func http2(_ manners: HTTP2Client.Manners = .init()) async throws -> HTTP2Client {
+    func http2(_ manners: HTTP2Client.HTTP2ClientOptions = .init()) async throws -> HTTP2Client {
         try await HTTP2Client.connect(port: port, manners)
     }
 
     /// Whether a client that keeps to the rules is served.
     func serves(_ path: String = "/nowhere") async throws -> Bool {
         let client = try await http2()
-        let answer = try await client.exchange(1, .get(path))
+        let response = try await client.exchange(1, .get(path))
         try await client.close()
-        return answer.status == (path == "/nowhere" ? 404 : 200) && answer.isEnded
+        return response.status == (path == "/nowhere" ? 404 : 200) && response.isEnded
     }
 }
 
 extension GatewaySetup {
     /// Has the first listener speak HTTP/2 too, and changes the plan.
-    func http2(_ adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in }) -> GatewaySetup {
-        plan {
+    func http2(_ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in }) -> GatewaySetup {
+        configuration {
             $0.listeners[0].http2 = true
             adjust(&$0)
         }

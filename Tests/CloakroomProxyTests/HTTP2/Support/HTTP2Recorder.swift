@@ -6,8 +6,8 @@ import Synchronization
 /// Remembers what a server sent.
 final class HTTP2Recorder: Sendable {
     struct State {
-        var streams: [UInt32: HTTP2Answer] = [:]
-        var farewells: [HTTP2Farewell] = []
+        var streams: [UInt32: HTTP2TestResponse] = [:]
+        var goAways: [HTTP2GoAway] = []
         var settings: [UInt16: UInt32] = [:]
         var pongs = 0
         var isClosed = false
@@ -35,9 +35,9 @@ final class HTTP2Recorder: Sendable {
     }
 
     let state = Mutex(State())
-    private let manners: HTTP2Client.Manners
+    private let manners: HTTP2Client.HTTP2ClientOptions
 
-    init(_ manners: HTTP2Client.Manners) {
+    init(_ manners: HTTP2Client.HTTP2ClientOptions) {
         self.manners = manners
     }
 
@@ -46,14 +46,14 @@ final class HTTP2Recorder: Sendable {
     func receive(_ bytes: inout ByteBuffer) -> [HTTP2WireFrame] {
         state.withLock { state in
             state.unread.writeBuffer(&bytes)
-            var answers: [HTTP2WireFrame] = []
+            var responses: [HTTP2WireFrame] = []
             var room: [UInt32: Int] = [:]
             while let frame = Self.next(&state.unread) {
-                take(frame, &state, &answers, &room)
+                take(frame, &state, &responses, &room)
             }
             state.unread.discardReadBytes()
-            for (stream, count) in room { answers.append(.windowUpdate(stream, count)) }
-            return answers
+            for (stream, count) in room { responses.append(.windowUpdate(stream, count)) }
+            return responses
         }
     }
 
@@ -68,51 +68,51 @@ final class HTTP2Recorder: Sendable {
 
     private func take(
         _ frame: (type: UInt8, flags: UInt8, stream: UInt32, ByteBuffer), _ state: inout State,
-        _ answers: inout [HTTP2WireFrame], _ room: inout [UInt32: Int]
+        _ responses: inout [HTTP2WireFrame], _ room: inout [UInt32: Int]
     ) {
         let (type, flags, id, payload) = frame
         let endsStream = flags & HTTP2WireFrame.endStream != 0
         switch type {
         case 0:
-            var answer = state.streams[id] ?? HTTP2Answer()
+            var response = state.streams[id] ?? HTTP2TestResponse()
             state.streams[id] = nil
-            answer.bodyCount += payload.readableBytes
-            if manners.keepsBodies { answer.body.writeImmutableBuffer(payload) }
-            answer.isEnded = endsStream
-            state.streams[id] = answer
-            if manners.givesRoom, payload.readableBytes > 0 {
+            response.bodyCount += payload.readableBytes
+            if manners.keepsBodies { response.body.writeImmutableBuffer(payload) }
+            response.isEnded = endsStream
+            state.streams[id] = response
+            if manners.sendsWindowUpdates, payload.readableBytes > 0 {
                 room[0, default: 0] += payload.readableBytes
                 if !endsStream { room[id, default: 0] += payload.readableBytes }
             }
         case 1, 9:
             state.block.writeImmutableBuffer(payload)
             if type == 1 {
-                state.streams[id, default: HTTP2Answer()].isEnded = endsStream
+                state.streams[id, default: HTTP2TestResponse()].isEnded = endsStream
                 state.streams[id]?.endedWithFields = endsStream
             }
             guard flags & HTTP2WireFrame.endHeaders != 0 else { return }
             let section = (try? state.decoder.decodeHeaders(from: &state.block)) ?? HPACKHeaders([(":broken", "")])
             state.block.clear()
-            state.streams[id, default: HTTP2Answer()].sections.append(section)
+            state.streams[id, default: HTTP2TestResponse()].sections.append(section)
         case 3:
             let code = HTTP2ErrorCode(networkCode: Int(HTTP2Bytes.number(payload.readableBytesView)))
-            state.streams[id, default: HTTP2Answer()].reset = code
+            state.streams[id, default: HTTP2TestResponse()].reset = code
         case 4 where flags & 1 == 0:
             var payload = payload
             while let id = payload.readInteger(as: UInt16.self), let value = payload.readInteger(as: UInt32.self) {
                 state.settings[id] = value
             }
-            if manners.acknowledgesSettings { answers.append(.settingsAck) }
+            if manners.acknowledgesSettings { responses.append(.settingsAck) }
         case 6 where flags & 1 == 0:
-            if manners.answersPings {
-                answers.append(
+            if manners.respondsToPings {
+                responses.append(
                     HTTP2WireFrame(type: 6, flags: 1, payload: Array(payload.readableBytesView)))
             }
         case 6: state.pongs += 1
         case 7:
             let numbers = Array(payload.readableBytesView)
-            state.farewells.append(
-                HTTP2Farewell(
+            state.goAways.append(
+                HTTP2GoAway(
                     last: HTTP2Bytes.number(numbers.prefix(4)),
                     code: HTTP2ErrorCode(networkCode: Int(HTTP2Bytes.number(numbers.dropFirst(4).prefix(4))))))
         case 8: state.give(id, Int(HTTP2Bytes.number(payload.readableBytesView)))
@@ -134,9 +134,9 @@ final class HTTP2ReadingHandler: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         var bytes = unwrapInboundIn(data)
-        let answers = recorder.receive(&bytes)
-        guard !answers.isEmpty else { return }
-        context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: answers.flatMap(\.bytes))), promise: nil)
+        let responses = recorder.receive(&bytes)
+        guard !responses.isEmpty else { return }
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: responses.flatMap(\.bytes))), promise: nil)
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {

@@ -9,7 +9,7 @@ struct ConnectionLimitTests {
 
     @Test("At the limit a new connection waits, and is served once there is room")
     func pausing() async throws {
-        try await Self.setup.plan { $0.limits.connections = 2 }.run { gateway in
+        try await Self.setup.configuration { $0.limits.connections = 2 }.run { gateway in
             let first = try await gateway.client()
             let second = try await gateway.client()
             for client in [first, second] { #expect(try await client.exchange(Ask.get()).text == "ok") }
@@ -21,13 +21,13 @@ struct ConnectionLimitTests {
             #expect(!third.isClosed)
             #expect(!gateway.upstream.requests.contains { $0.line.contains("third") })
             try await second.close()
-            #expect(try await third.answer().text == "ok")
+            #expect(try await third.response().text == "ok")
         }
     }
 
     @Test("Clients that come and go at the limit are all served")
     func churn() async throws {
-        let setup = Self.setup.plan {
+        let setup = Self.setup.configuration {
             $0.limits.connections = 2
             $0.eventLoops = 2
         }
@@ -49,9 +49,9 @@ struct ConnectionLimitTests {
 
     @Test("The limit is one for all listeners")
     func listeners() async throws {
-        let setup = Self.setup.plan { plan in
-            plan.limits.connections = 1
-            plan.listeners.append(ListenerPlan(address: HostAndPort(host: "127.0.0.1", port: 0)))
+        let setup = Self.setup.configuration { configuration in
+            configuration.limits.connections = 1
+            configuration.listeners.append(ListenerConfiguration(address: HostAndPort(host: "127.0.0.1", port: 0)))
         }
         try await setup.run { gateway in
             #expect(gateway.ports.count == 2)
@@ -62,13 +62,13 @@ struct ConnectionLimitTests {
             for _ in 0..<10 { #expect(try await first.exchange(Ask.get()).text == "ok") }
             #expect(second.received == 0)
             try await first.close()
-            #expect(try await second.answer().text == "ok")
+            #expect(try await second.response().text == "ok")
         }
     }
 
     @Test("One more connection from an address than there may be is closed at once")
     func perAddress() async throws {
-        try await Self.setup.plan { $0.limits.connectionsPerAddress = 2 }.run { gateway in
+        try await Self.setup.configuration { $0.limits.connectionsPerAddress = 2 }.run { gateway in
             let first = try await gateway.client()
             let second = try await gateway.client()
             for client in [first, second] { #expect(try await client.exchange(Ask.get()).text == "ok") }
@@ -87,9 +87,9 @@ struct ConnectionLimitTests {
 
     @Test("A trusted peer may have any number of connections")
     func trustedPeer() async throws {
-        let setup = Self.setup.plan {
+        let setup = Self.setup.configuration {
             $0.limits.connectionsPerAddress = 1
-            $0.trustedPeers = [AddressRange("127.0.0.1")].compactMap(\.self)
+            $0.trustedPeers = [CIDRBlock("127.0.0.1")].compactMap(\.self)
         }
         try await setup.run { gateway in
             var clients: [RawClient] = []
@@ -100,9 +100,9 @@ struct ConnectionLimitTests {
 
     @Test("Behind a PROXY header the client's address is counted, and not the proxy's")
     func proxied() async throws {
-        let setup = Self.setup.plan {
+        let setup = Self.setup.configuration {
             $0.limits.connectionsPerAddress = 1
-            $0.listeners[0].proxyProtocolSources = [AddressRange("127.0.0.1")].compactMap(\.self)
+            $0.listeners[0].proxyProtocolSources = [CIDRBlock("127.0.0.1")].compactMap(\.self)
         }
         func header(_ address: String) -> String { "PROXY TCP4 \(address) 198.51.100.2 56211 443\r\n" }
         try await setup.run { gateway in

@@ -4,7 +4,7 @@ import Testing
 @testable import CloakroomProxy
 
 @Suite("File descriptors")
-struct DescriptorLimitTests {
+struct FileDescriptorLimitTests {
     @Test(
         "A reserve and room for the upstreams are kept, but not more than half",
         arguments: [
@@ -12,16 +12,16 @@ struct DescriptorLimitTests {
             (20_000, 1_000, 65_535, 9_500), (1_048_576, 52_428, 1_024, 995_124), (64, 64, 10, 1), (0, 64, 10, 1),
         ])
     func reserve(total: Int, reserve: Int, upstreams: Int, connections: Int) {
-        let limit = DescriptorLimit(total: total)
+        let limit = FileDescriptorLimit(total: total)
         #expect(limit.reserve == reserve)
         #expect(limit.connections(beside: upstreams) == connections)
     }
 
     @Test("The process takes as many as it may have")
     func raised() throws {
-        let limit = try #require(DescriptorLimit.raised())
+        let limit = try #require(FileDescriptorLimit.raiseToHardLimit())
         #expect(limit.total >= 256)
-        #expect(DescriptorLimit.raised() == limit)
+        #expect(FileDescriptorLimit.raiseToHardLimit() == limit)
         #expect(limit.total == sysconf(CInt(_SC_OPEN_MAX)))
     }
 }

@@ -6,15 +6,15 @@ import Testing
 
 @Suite("One gateway takes over from another", .serialized)
 struct HandoverTests {
-    private static let setup = GatewaySetup([.request, .send(Reply.ok), .again]).plan { $0.eventLoops = 2 }
+    private static let setup = GatewaySetup([.request, .send(Reply.ok), .again]).configuration { $0.eventLoops = 2 }
 
     /// Runs two gateways on one port, the older one first.
     private static func both(_ body: (_ old: RunningGateway, _ new: RunningGateway) async throws -> Void) async throws {
         try await setup.run { old in
             let port = old.port
-            let second = setup.with(\.takesOver, true).plan { plan in
-                plan.eventLoops = 2
-                plan.listeners[0].address.port = port
+            let second = setup.with(\.takesOverListeners, true).configuration { configuration in
+                configuration.eventLoops = 2
+                configuration.listeners[0].address.port = port
             }
             try await second.run { new in
                 #expect(new.port == port)
@@ -32,7 +32,7 @@ struct HandoverTests {
 
     private final class Progress: Sendable {
         let isOver = Atomic(false)
-        let answered = Atomic(0)
+        let responded = Atomic(0)
     }
 
     /// Asks again and again while one gateway is told to stop, and for a while before and after.
@@ -43,17 +43,17 @@ struct HandoverTests {
                 group.addTask {
                     while !progress.isOver.load(ordering: .relaxed) {
                         try await Self.ask(gateway)
-                        progress.answered.wrappingAdd(1, ordering: .relaxed)
+                        progress.responded.wrappingAdd(1, ordering: .relaxed)
                     }
                 }
             }
             group.addTask {
                 defer { progress.isOver.store(true, ordering: .relaxed) }
-                try await eventually("some answers") { progress.answered.load(ordering: .relaxed) > 100 }
+                try await eventually("some answers") { progress.responded.load(ordering: .relaxed) > 100 }
                 await stopping.beginDrain()
                 try await stopping.stopped()
-                let before = progress.answered.load(ordering: .relaxed)
-                try await eventually("more answers") { progress.answered.load(ordering: .relaxed) > before + 100 }
+                let before = progress.responded.load(ordering: .relaxed)
+                try await eventually("more answers") { progress.responded.load(ordering: .relaxed) > before + 100 }
             }
             try await group.waitForAll()
         }
@@ -65,7 +65,7 @@ struct HandoverTests {
     func notAsked() async throws {
         try await Self.setup.run { first in
             let port = first.port
-            let second = Self.setup.plan { $0.listeners[0].address.port = port }
+            let second = Self.setup.configuration { $0.listeners[0].address.port = port }
             let error = await #expect(throws: ListenerError.self) { try await second.run { _ in } }
             #expect(error?.finding?.key == ["listeners", "0", "address"])
             #expect(error?.description.contains("address already in use") == true)
@@ -79,31 +79,34 @@ struct HandoverTests {
     func afterTakingOver() async throws {
         try await Self.both { _, new in
             let port = new.port
-            let third = Self.setup.plan { $0.listeners[0].address.port = port }
+            let third = Self.setup.configuration { $0.listeners[0].address.port = port }
             await #expect(throws: ListenerError.self) { try await third.run { _ in } }
-            try await third.with(\.takesOver, true).run { #expect($0.port == port) }
+            try await third.with(\.takesOverListeners, true).run { #expect($0.port == port) }
         }
     }
 
     @Test("Taking over where nothing runs is a start like any other")
     func nothingToTakeOver() async throws {
-        try await Self.setup.with(\.takesOver, true).run { try await Self.ask($0) }
+        try await Self.setup.with(\.takesOverListeners, true).run { try await Self.ask($0) }
     }
 
     @Test("Addresses in use are found before anything starts, those for operators also while taking over")
     func check() async throws {
         try await Self.setup.run { first in
             let address = HostAndPort(host: "127.0.0.1", port: first.port)
-            var plan = first.plan
-            plan.listeners[0].address = address
-            plan.admin = AdminPlan(address: address)
-            let all = ListenerCheck.findings(in: plan, takesOver: false)
+            var configuration = first.configuration
+            configuration.listeners[0].address = address
+            configuration.admin = AdminConfiguration(address: address)
+            let all = ListenerCheck.findings(in: configuration, takesOverListeners: false)
             #expect(all.map(\.key) == [["listeners", "0", "address"], ["admin", "address"]])
             #expect(all.allSatisfy { $0.message.contains("127.0.0.1:\(first.port)") && !$0.isWarning })
-            #expect(ListenerCheck.findings(in: plan, takesOver: true).map(\.key) == [["admin", "address"]])
-            plan.listeners[0].address.port = 0
-            plan.admin = nil
-            #expect(ListenerCheck.findings(in: plan, takesOver: false) == [])
+            #expect(
+                ListenerCheck.findings(in: configuration, takesOverListeners: true).map(\.key) == [
+                    ["admin", "address"]
+                ])
+            configuration.listeners[0].address.port = 0
+            configuration.admin = nil
+            #expect(ListenerCheck.findings(in: configuration, takesOverListeners: false) == [])
             try await Self.ask(first)
         }
     }
@@ -143,9 +146,9 @@ struct HandoverTests {
         try await Self.both { old, new in
             try await Self.load(new, stopping: old)
             let port = new.port
-            let third = Self.setup.with(\.takesOver, true).plan { plan in
-                plan.eventLoops = 2
-                plan.listeners[0].address.port = port
+            let third = Self.setup.with(\.takesOverListeners, true).configuration { configuration in
+                configuration.eventLoops = 2
+                configuration.listeners[0].address.port = port
             }
             try await third.run { newest in
                 try await Self.load(newest, stopping: new)

@@ -14,11 +14,12 @@ struct ProxyProtocolTests {
     }
 
     private static func setup(
-        _ sources: [String] = ["127.0.0.0/8"], _ adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in }
+        _ sources: [String] = ["127.0.0.0/8"],
+        _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in }
     ) -> GatewaySetup {
-        GatewaySetup([.request, .send(Reply.ok), .again]).plan { plan in
-            plan.listeners[0].proxyProtocolSources = sources.compactMap(AddressRange.init)
-            adjust(&plan)
+        GatewaySetup([.request, .send(Reply.ok), .again]).configuration { configuration in
+            configuration.listeners[0].proxyProtocolSources = sources.compactMap(CIDRBlock.init)
+            adjust(&configuration)
         }
     }
 
@@ -76,7 +77,7 @@ struct ProxyProtocolTests {
 
     @Test("A trusted source's client is trusted no more than others")
     func clientIsNotTrusted() async throws {
-        try await Self.setup { $0.trustedPeers = [AddressRange("127.0.0.1")].compactMap(\.self) }.run { gateway in
+        try await Self.setup { $0.trustedPeers = [CIDRBlock("127.0.0.1")].compactMap(\.self) }.run { gateway in
             let client = try await gateway.client()
             _ = try await client.exchange(Self.line + Ask.get("/public/a", "X-Forwarded-For: 203.0.113.1"))
             #expect(try await gateway.upstream.request()["X-Forwarded-For"] == "192.0.2.7")
@@ -156,17 +157,18 @@ struct ProxyProtocolTests {
 
     @Test("TLS begins behind the header")
     func tls() async throws {
-        let folder = try CertificateFolder()
-        let pair = try folder.server("server", names: ["gateway.test"])
-        let setup = Self.setup { plan in
-            plan.listeners[0].tls = TLSPlan(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+        let directory = try CertificateFixture()
+        let pair = try directory.server("server", names: ["gateway.test"])
+        let setup = Self.setup { configuration in
+            configuration.listeners[0].tls = ListenerTLSConfiguration(
+                certificateFile: pair.certificateFile, keyFile: pair.keyFile)
         }
         try await setup.run { gateway in
-            let answer = try await ProxiedTLS.exchange(Ask.get(), port: gateway.port, behind: Self.line)
-            #expect(answer.hasPrefix("HTTP/1.1 200 OK\r\n"))
+            let response = try await ProxiedTLS.exchange(Ask.get(), port: gateway.port, behind: Self.line)
+            #expect(response.hasPrefix("HTTP/1.1 200 OK\r\n"))
             #expect(try await gateway.upstream.request()["X-Forwarded-For"] == "192.0.2.7")
             #expect(try await gateway.upstream.request()["X-Forwarded-Proto"] == "https")
         }
-        withExtendedLifetime(folder) {}
+        withExtendedLifetime(directory) {}
     }
 }

@@ -41,7 +41,9 @@ struct ReuseportGroupTests {
             let address = try SocketAddress(ipAddress: "127.0.0.1", port: gateway.port)
             let members = ReuseportGroup.members(at: address)
             #expect(members.count == 1)
-            let second = GatewaySetup().with(\.takesOver, true).plan { $0.listeners[0].address.port = gateway.port }
+            let second = GatewaySetup().with(\.takesOverListeners, true).configuration {
+                $0.listeners[0].address.port = gateway.port
+            }
             try await second.run { _ in
                 let both = ReuseportGroup.members(at: address)
                 #expect(both.count == 2)

@@ -7,7 +7,7 @@ import X509
 @testable import CloakroomProxy
 
 /// A folder of its own with an authority and the certificates that it signs, for as long as a test needs them.
-final class CertificateFolder: Sendable {
+final class CertificateFixture: Sendable {
     struct Pair: Sendable {
         let certificateFile: String
         let keyFile: String

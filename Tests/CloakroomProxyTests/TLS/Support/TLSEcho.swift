@@ -13,9 +13,9 @@ struct TLSEcho: Sendable {
     let tls: TLSListener
 
     static func running(
-        _ plan: TLSPlan, allowsHTTP2: Bool = false, _ body: (TLSEcho) async throws -> Void
+        _ configuration: ListenerTLSConfiguration, allowsHTTP2: Bool = false, _ body: (TLSEcho) async throws -> Void
     ) async throws {
-        let tls = try TLSListener(plan, allowsHTTP2: allowsHTTP2)
+        let tls = try TLSListener(configuration, allowsHTTP2: allowsHTTP2)
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

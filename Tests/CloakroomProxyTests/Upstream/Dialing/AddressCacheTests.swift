@@ -3,9 +3,9 @@ import Testing
 @testable import CloakroomProxy
 
 @Suite("The addresses of a name")
-struct AddressCacheTests {
+struct DNSCacheTests {
     private let second: UInt64 = 1_000_000_000
-    private var cache: AddressCache<String> { AddressCache(interval: 30 * second) }
+    private var cache: DNSCache<String> { DNSCache(interval: 30 * second) }
 
     @Test("are asked for once, however many want them")
     func first() {
@@ -25,7 +25,7 @@ struct AddressCacheTests {
     }
 
     @Test("are renewed in the background once in an interval")
-    func renewed() {
+    func refreshed() {
         var cache = cache
         _ = cache.use(now: 0)
         cache.resolved(["a"], now: 0)
@@ -38,7 +38,7 @@ struct AddressCacheTests {
     }
 
     @Test("stay the old ones if nobody knows any more, for another interval")
-    func failedRenewal() {
+    func failedRefresh() {
         var cache = cache
         _ = cache.use(now: 0)
         cache.resolved(["a"], now: 0)
@@ -65,9 +65,9 @@ struct AddressCacheTests {
         var cache = cache
         _ = cache.use(now: 0)
         cache.resolved(["a"], now: 0)
-        cache.doubt(now: second - 1)
+        cache.markSuspect(now: second - 1)
         #expect(cache.use(now: second) == .use(["a"]))
-        cache.doubt(now: second)
+        cache.markSuspect(now: second)
         #expect(cache.use(now: second) == .resolve)
         cache.resolved(["b"], now: 2 * second)
         #expect(cache.use(now: 2 * second) == .use(["b"]))

@@ -3,9 +3,9 @@ import Testing
 @testable import CloakroomProxy
 
 @Suite("The order in which addresses are tried")
-struct AddressOrderTests {
+struct HappyEyeballsOrderTests {
     private func order(_ addresses: [String], turn: Int) -> [String] {
-        AddressOrder.make(addresses, turn: turn) { $0.hasPrefix("6") }
+        HappyEyeballsOrder.make(addresses, turn: turn) { $0.hasPrefix("6") }
     }
 
     @Test("Families alternate, beginning with the address whose turn it is (RFC 8305 §4)")

@@ -5,22 +5,22 @@ import Testing
 @testable import CloakroomProxy
 
 @Suite("How long a connection to an upstream is kept")
-struct ConnectionTenureTests {
+struct ConnectionLifetimeTests {
     @Test("Without limits it is kept for ever")
     func unlimited() {
-        var tenure = ConnectionTenure()
-        for _ in 0..<10_000 { tenure.use() }
-        #expect(!tenure.isOver(now: .max - 1))
+        var lifetime = ConnectionLifetime()
+        for _ in 0..<10_000 { lifetime.use() }
+        #expect(!lifetime.isOver(now: .max - 1))
     }
 
     @Test("It is over after so many requests, or at a certain age")
     func limited() {
-        var tenure = ConnectionTenure(until: 100, requests: 2)
-        tenure.use()
-        #expect(!tenure.isOver(now: 99))
-        #expect(tenure.isOver(now: 100))
-        tenure.use()
-        #expect(tenure.isOver(now: 0))
+        var lifetime = ConnectionLifetime(until: 100, requests: 2)
+        lifetime.use()
+        #expect(!lifetime.isOver(now: 99))
+        #expect(lifetime.isOver(now: 100))
+        lifetime.use()
+        #expect(lifetime.isOver(now: 0))
     }
 
     @Test(
@@ -30,9 +30,9 @@ struct ConnectionTenureTests {
             ("timeout=1", 0), ("timeout=0", 0), ("timeout=9999999", 999_998),
         ])
     func hint(value: String, seconds: UInt64) throws {
-        let tenure = try read("Keep-Alive: \(value)")
-        #expect(tenure.idleLimit == seconds * 1_000_000_000)
-        #expect(tenure.isOver(now: 0) == (seconds == 0))
+        let lifetime = try read("Keep-Alive: \(value)")
+        #expect(lifetime.idleLimit == seconds * 1_000_000_000)
+        #expect(lifetime.isOver(now: 0) == (seconds == 0))
     }
 
     @Test(
@@ -42,14 +42,14 @@ struct ConnectionTenureTests {
         #expect(try read("Keep-Alive: \(value)").idleLimit == .max)
     }
 
-    private func read(_ line: String) throws -> ConnectionTenure {
+    private func read(_ line: String) throws -> ConnectionLifetime {
         var bytes = ByteBuffer(string: "HTTP/1.1 200 OK\r\n\(line)\r\nContent-Length: 0\r\n\r\n")
         var head = ResponseHead()
         var parser = HeadParser(limits: HeadLimits(head: 4_096, fields: 10, target: 100))
         let isComplete = try parser.parse(&bytes, into: &head)
         #expect(isComplete)
-        var tenure = ConnectionTenure()
-        tenure.takeHint(of: head)
-        return tenure
+        var lifetime = ConnectionLifetime()
+        lifetime.applyKeepAliveTimeout(of: head)
+        return lifetime
     }
 }

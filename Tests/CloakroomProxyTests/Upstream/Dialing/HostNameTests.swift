@@ -8,7 +8,7 @@ import Testing
 
 @Suite("An upstream that is given by name", .serialized)
 struct HostNameTests {
-    private static let answers: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .close]
+    private static let responses: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .close]
 
     /// Finds what a test says, and counts how often it was asked.
     private final class FakeNames: Sendable {
@@ -18,7 +18,7 @@ struct HostNameTests {
             var isBroken = false
         }
 
-        private struct NobodyKnows: Error {}
+        private struct ResolutionFailed: Error {}
 
         private let state: Mutex<State>
 
@@ -44,7 +44,7 @@ struct HostNameTests {
                 }
                 let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
                 return state.isBroken
-                    ? eventLoop.makeFailedFuture(NobodyKnows()) : eventLoop.makeSucceededFuture(state.addresses)
+                    ? eventLoop.makeFailedFuture(ResolutionFailed()) : eventLoop.makeSucceededFuture(state.addresses)
             }
         }
     }
@@ -55,7 +55,7 @@ struct HostNameTests {
 
     @Test("A name with addresses of both families is found on either of them", arguments: ["127.0.0.1", "::1"])
     func eitherFamily(address host: String) async throws {
-        try await ScriptedUpstream.run([Self.answers], at: try address(host, 0)) { port, _ in
+        try await ScriptedUpstream.run([Self.responses], at: try address(host, 0)) { port, _ in
             let names = FakeNames([try address("::1", port), try address("127.0.0.1", port)])
             try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("localhost", port)).run { gateway in
                 let client = try await gateway.client()
@@ -66,17 +66,17 @@ struct HostNameTests {
 
     @Test("What the system says about localhost is used")
     func localhost() async throws {
-        try await ScriptedUpstream.run([Self.answers]) { port, _ in
+        try await ScriptedUpstream.run([Self.responses]) { port, _ in
             try await GatewaySetup().targets(.http("localhost", port)).run { gateway in
-                let answer = try await gateway.client().exchange(Ask.get())
-                #expect(answer.text == "ok")
+                let response = try await gateway.client().exchange(Ask.get())
+                #expect(response.text == "ok")
             }
         }
     }
 
     @Test("Of two addresses the one that refuses is passed over at once (RFC 8305 §5)")
-    func oneRefuses() async throws {
-        try await ScriptedUpstream.run([Self.answers]) { port, upstream in
+    func oneRejects() async throws {
+        try await ScriptedUpstream.run([Self.responses]) { port, upstream in
             // Nobody listens there on IPv6.
             let names = FakeNames([try address("::1", port), try address("127.0.0.1", port)])
             try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", port)).run { gateway in
@@ -92,21 +92,21 @@ struct HostNameTests {
 
     @Test("Of two addresses the one that says nothing is overtaken (RFC 8305 §5)")
     func oneIsDeaf() async throws {
-        let deaf = try await UnansweredPort(.isDeaf)
+        let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
-        try await ScriptedUpstream.run([Self.answers]) { port, _ in
+        try await ScriptedUpstream.run([Self.responses]) { port, _ in
             let names = FakeNames([try address("127.0.0.1", deaf.port), try address("127.0.0.1", port)])
             try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", port)).run { gateway in
-                let answer = try await gateway.client().exchange(Ask.get())
-                #expect(answer.text == "ok")
+                let response = try await gateway.client().exchange(Ask.get())
+                #expect(response.text == "ok")
             }
         }
     }
 
     @Test("New connections go round all addresses")
     func roundRobin() async throws {
-        try await ScriptedUpstream.run([Self.answers]) { first, one in
-            try await ScriptedUpstream.run([Self.answers], at: try address("::1", 0)) { second, other in
+        try await ScriptedUpstream.run([Self.responses]) { first, one in
+            try await ScriptedUpstream.run([Self.responses], at: try address("::1", 0)) { second, other in
                 let names = FakeNames([try address("::1", second), try address("127.0.0.1", first)])
                 try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", first))
                     .run { gateway in
@@ -120,12 +120,12 @@ struct HostNameTests {
     }
 
     @Test("Addresses are asked for again, new ones are used, and the last known ones stay when nobody knows any more")
-    func renewed() async throws {
-        try await ScriptedUpstream.run([Self.answers]) { first, one in
-            try await ScriptedUpstream.run([Self.answers]) { second, other in
+    func refreshed() async throws {
+        try await ScriptedUpstream.run([Self.responses]) { first, one in
+            try await ScriptedUpstream.run([Self.responses]) { second, other in
                 let names = FakeNames([try address("127.0.0.1", first)])
                 let setup = GatewaySetup().with(\.resolver, names.resolver)
-                    .plan {
+                    .configuration {
                         $0.upstreams[0].targets = [.http("api.test", first)]
                         $0.upstreams[0].resolveInterval = .milliseconds(1)
                     }
@@ -135,15 +135,15 @@ struct HostNameTests {
                     #expect(one.connections.count == 1)
                     names.change(to: [try address("127.0.0.1", second)])
                     try await eventually("the new address in use") {
-                        let answer = try await client.exchange(Ask.get())
-                        #expect(answer.text == "ok")
+                        let response = try await client.exchange(Ask.get())
+                        #expect(response.text == "ok")
                         return other.connections.count > 0
                     }
                     names.breakDown()
                     let before = names.asked
                     try await eventually("another question") {
-                        let answer = try await client.exchange(Ask.get())
-                        #expect(answer.text == "ok")
+                        let response = try await client.exchange(Ask.get())
+                        #expect(response.text == "ok")
                         return names.asked > before + 2
                     }
                 }
@@ -158,9 +158,9 @@ struct HostNameTests {
         try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", 80)).run { gateway in
             let client = try await gateway.client()
             for _ in 0..<2 {
-                let answer = try await client.exchange(Ask.get())
-                #expect(answer.status == 502)
-                #expect(answer.code == "unreachable")
+                let response = try await client.exchange(Ask.get())
+                #expect(response.status == 502)
+                #expect(response.code == "unreachable")
             }
             #expect(names.asked == 2)
         }

@@ -7,42 +7,42 @@ import Testing
 @testable import CloakroomProxy
 
 @Suite("What operators are told about a target", .serialized)
-struct TargetCircuitTests {
+struct CircuitStatusTests {
     private let second: UInt64 = 1_000_000_000
     private let time = Timestamp(seconds: 1_700_000_000)
 
-    private struct Refused: Error, CustomStringConvertible {
+    private struct Rejected: Error, CustomStringConvertible {
         var description = "refused"
     }
 
     @Test("Before anybody tried, and after a connection stood, the circuit is closed")
     func closed() {
-        let circuit = TargetCircuit()
+        let circuit = CircuitStatus()
         #expect(circuit.state(now: 0) == .closed)
         #expect(circuit.state(now: .max) == .closed)
         #expect(circuit.lastFailure == nil)
-        circuit.failed(.unreachable, Refused(), at: time, backOffEnd: 5 * second)
+        circuit.failed(.unreachable, Rejected(), at: time, backOffEnd: 5 * second)
         circuit.succeeded()
         #expect(circuit.state(now: 0) == .closed)
     }
 
     @Test("It is open until the back-off ends, and half open until somebody has tried again")
     func backOff() {
-        let circuit = TargetCircuit()
-        circuit.failed(.unreachable, Refused(), at: time, backOffEnd: 5 * second)
+        let circuit = CircuitStatus()
+        circuit.failed(.unreachable, Rejected(), at: time, backOffEnd: 5 * second)
         #expect(circuit.state(now: 0) == .open)
         #expect(circuit.state(now: 5 * second - 1) == .open)
         #expect(circuit.state(now: 5 * second) == .halfOpen)
         #expect(circuit.state(now: 500 * second) == .halfOpen)
-        circuit.failed(.unreachable, Refused(), at: time, backOffEnd: 600 * second)
+        circuit.failed(.unreachable, Rejected(), at: time, backOffEnd: 600 * second)
         #expect(circuit.state(now: 500 * second) == .open)
     }
 
     @Test("Of several event loops the outcome that came last counts")
     func loops() {
-        let circuit = TargetCircuit()
-        circuit.failed(.unreachable, Refused(), at: time, backOffEnd: 30 * second)
-        circuit.failed(.unreachable, Refused(), at: time, backOffEnd: 2 * second)
+        let circuit = CircuitStatus()
+        circuit.failed(.unreachable, Rejected(), at: time, backOffEnd: 30 * second)
+        circuit.failed(.unreachable, Rejected(), at: time, backOffEnd: 2 * second)
         #expect(circuit.state(now: 3 * second) == .halfOpen)
         circuit.succeeded()
         #expect(circuit.state(now: 3 * second) == .closed)
@@ -50,58 +50,59 @@ struct TargetCircuitTests {
 
     @Test("The last failure stays after the target came back, with its moment and its kind")
     func lastFailure() {
-        let circuit = TargetCircuit()
-        circuit.failed(.connectTimeout, Refused(), at: Timestamp(seconds: 1), backOffEnd: second)
-        circuit.failed(.tls, Refused(), at: time, backOffEnd: second)
+        let circuit = CircuitStatus()
+        circuit.failed(.connectTimeout, Rejected(), at: Timestamp(seconds: 1), backOffEnd: second)
+        circuit.failed(.tls, Rejected(), at: time, backOffEnd: second)
         circuit.succeeded()
         #expect(circuit.lastFailure == UpstreamStatus.Failure(time: time, reason: "tls: refused"))
     }
 
     @Test("A reason is 200 characters at most, and without control characters")
     func longReason() {
-        let long = Refused(description: "a\u{1b}[2J\nb" + String(repeating: "e\u{301}", count: 5_000))
-        let reason = DialReason.text(.tls, long)
+        let long = Rejected(description: "a\u{1b}[2J\nb" + String(repeating: "e\u{301}", count: 5_000))
+        let reason = ConnectFailureReason.text(.tls, long)
         #expect(reason.hasPrefix("tls: a [2J b"))
         #expect(reason.unicodeScalars.count == 200)
     }
 
     @Test("A target's status begins closed and changes with what comes of connecting")
     func status() throws {
-        let plan = UpstreamPlan(name: "api", targets: [.http("127.0.0.1", 9), .https("api.test", 443)])
-        let targets = plan.targets.map {
-            UpstreamTargetEntry($0, of: plan, tls: nil, resolver: .system, logger: RecordedLog().logger)
+        let configuration = UpstreamConfiguration(
+            name: "api", targets: [.http("127.0.0.1", 9), .https("api.test", 443)])
+        let targets = configuration.targets.map {
+            TargetRuntime($0, of: configuration, tls: nil, resolver: .system, logger: RecordedLog().logger)
         }
         #expect(
             targets.map { $0.status(now: 0) } == [
                 UpstreamStatus.Target(address: "http://127.0.0.1:9", circuit: .closed),
                 UpstreamStatus.Target(address: "https://api.test:443", circuit: .closed),
             ])
-        targets[0].failed(.unreachable, Refused(), now: 7, time: time, backOffEnd: second)
+        targets[0].failed(.unreachable, Rejected(), now: 7, time: time, backOffEnd: second)
         #expect(
             targets[0].status(now: 8)
                 == UpstreamStatus.Target(
                     address: "http://127.0.0.1:9", circuit: .open,
                     lastFailure: UpstreamStatus.Failure(time: time, reason: "unreachable: refused")))
         #expect(targets[1].status(now: 8).circuit == .closed)
-        targets[0].reached()
+        targets[0].connectSucceeded()
         #expect(targets[0].status(now: 8).circuit == .closed)
     }
 
     @Test("What the system said about a refused connection is told, for an address and for a name")
     func systemReason() async throws {
-        let refusing = try await UnansweredPort(.refuses)
-        defer { refusing.release() }
-        let plan = UpstreamPlan(
-            name: "api", targets: [.http("127.0.0.1", refusing.port), .http("localhost", refusing.port)])
-        let dialer = UpstreamDialer(eventLoop: MultiThreadedEventLoopGroup.singleton.any())
-        for target in plan.targets {
-            let entry = UpstreamTargetEntry(
-                target, of: plan, tls: nil, resolver: .system, logger: RecordedLog().logger)
+        let rejecting = try await BlackholePort(.rejects)
+        defer { rejecting.release() }
+        let configuration = UpstreamConfiguration(
+            name: "api", targets: [.http("127.0.0.1", rejecting.port), .http("localhost", rejecting.port)])
+        let connector = UpstreamConnector(eventLoop: MultiThreadedEventLoopGroup.singleton.any())
+        for target in configuration.targets {
+            let entry = TargetRuntime(
+                target, of: configuration, tls: nil, resolver: .system, logger: RecordedLog().logger)
             let error = try #require(
                 await #expect(throws: (any Error).self) {
-                    try await dialer.dial(entry, within: .seconds(10)).get()
+                    try await connector.connect(entry, within: .seconds(10)).get()
                 })
-            let reason = DialReason.text(UpstreamFailure(dialing: error).kind, error)
+            let reason = ConnectFailureReason.text(UpstreamFailure(connecting: error).kind, error)
             #expect(reason.hasPrefix("unreachable: "))
             #expect(reason.contains("refused"), "\(reason)")
             #expect(!reason.contains("NIOConnectionError"))
@@ -110,9 +111,9 @@ struct TargetCircuitTests {
 
     @Test("A running gateway tells of the target that refuses and of the one that serves")
     func running() async throws {
-        let refusing = try await UnansweredPort(.refuses)
-        defer { refusing.release() }
-        let port = refusing.port
+        let rejecting = try await BlackholePort(.rejects)
+        defer { rejecting.release() }
+        let port = rejecting.port
         try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]]) { serving, _ in
             try await GatewaySetup().targets(.http("127.0.0.1", port), .http("127.0.0.1", serving)).run { gateway in
                 #expect(gateway.server.upstreamStatus().map(\.name) == ["api"])
@@ -132,9 +133,9 @@ struct TargetCircuitTests {
 
     @Test("The circuit of a target that came back closes with the next connection")
     func comesBack() async throws {
-        let refusing = try await UnansweredPort(.refuses)
-        defer { refusing.release() }
-        let port = refusing.port
+        let rejecting = try await BlackholePort(.rejects)
+        defer { rejecting.release() }
+        let port = rejecting.port
         try await GatewaySetup().targets(.http("127.0.0.1", port)).run { gateway in
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get()).status == 502)
@@ -142,8 +143,8 @@ struct TargetCircuitTests {
             #expect(failed.circuit != .closed)
             let place = try SocketAddress(ipAddress: "127.0.0.1", port: port)
             try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]], at: place) { _, _ in
-                let answer = try await client.exchange(Ask.get())
-                #expect(answer.text == "ok")
+                let response = try await client.exchange(Ask.get())
+                #expect(response.text == "ok")
                 let back = gateway.server.upstreamStatus()[0].targets[0]
                 #expect(back.circuit == .closed)
                 #expect(back.lastFailure == failed.lastFailure)

@@ -12,8 +12,8 @@ struct TargetTests {
         defer { try? FileManager.default.removeItem(atPath: path) }
         let place = try SocketAddress(unixDomainSocketPath: path)
         try await ScriptedUpstream.run([[.request, .send(Reply.ok), .again]], at: place) { _, upstream in
-            try await GatewaySetup().plan { $0.upstreams[0].preserveHost = false }
-                .targets(UpstreamTargetPlan(unixSocket: path))
+            try await GatewaySetup().configuration { $0.upstreams[0].preserveHost = false }
+                .targets(UpstreamTargetConfiguration(unixSocket: path))
                 .run { gateway in
                     let client = try await gateway.client()
                     for _ in 0..<2 { #expect(try await client.exchange(Ask.get()).text == "ok") }
@@ -27,7 +27,7 @@ struct TargetTests {
     @Test("A socket that is not there is 502, at once and for the next request too")
     func noSocket() async throws {
         let path = NSTemporaryDirectory() + "cloakroom-\(UUID().uuidString.prefix(8)).sock"
-        try await GatewaySetup().targets(UpstreamTargetPlan(unixSocket: path)).run { gateway in
+        try await GatewaySetup().targets(UpstreamTargetConfiguration(unixSocket: path)).run { gateway in
             let client = try await gateway.client()
             for _ in 0..<3 { #expect(try await client.exchange(Ask.get()).status == 502) }
             try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 0")
@@ -36,13 +36,13 @@ struct TargetTests {
 
     @Test("Connections go round the targets, and one that refuses is left alone for a while")
     func backOff() async throws {
-        let refusing = try await UnansweredPort(.refuses)
-        defer { refusing.release() }
+        let rejecting = try await BlackholePort(.rejects)
+        defer { rejecting.release() }
         let log = RecordedLog()
         try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]]) { first, one in
             try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]]) { second, other in
                 try await GatewaySetup().with(\.logger, log.logger)
-                    .targets(.http("127.0.0.1", refusing.port), .http("127.0.0.1", first), .http("127.0.0.1", second))
+                    .targets(.http("127.0.0.1", rejecting.port), .http("127.0.0.1", first), .http("127.0.0.1", second))
                     .run { gateway in
                         let client = try await gateway.client()
                         for _ in 0..<6 { #expect(try await client.exchange(Ask.get()).text == "ok") }
@@ -56,42 +56,42 @@ struct TargetTests {
 
     @Test("With one target that is deaf the others are tried before the time is over")
     func deafTarget() async throws {
-        let deaf = try await UnansweredPort(.isDeaf)
+        let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
         try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]]) { port, _ in
             try await GatewaySetup()
-                .plan {
+                .configuration {
                     $0.upstreams[0].targets = [.http("127.0.0.1", deaf.port), .http("127.0.0.1", port)]
                     $0.timeouts.connect = .seconds(1)
                 }
                 .run { gateway in
-                    let answer = try await gateway.client().exchange(Ask.get())
-                    #expect(answer.text == "ok")
+                    let response = try await gateway.client().exchange(Ask.get())
+                    #expect(response.text == "ok")
                 }
         }
     }
 
     @Test("A target that comes back is used again, with no other request failing than those while it was away")
     func comesBack() async throws {
-        let refusing = try await UnansweredPort(.refuses)
-        defer { refusing.release() }
-        let port = refusing.port
+        let rejecting = try await BlackholePort(.rejects)
+        defer { rejecting.release() }
+        let port = rejecting.port
         try await GatewaySetup().targets(.http("127.0.0.1", port)).run { gateway in
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get()).status == 502)
             let place = try SocketAddress(ipAddress: "127.0.0.1", port: port)
             try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]], at: place) { _, _ in
-                let answer = try await client.exchange(Ask.get())
-                #expect(answer.text == "ok")
+                let response = try await client.exchange(Ask.get())
+                #expect(response.text == "ok")
             }
         }
     }
 
     @Test("A failed call to an upstream is in its metrics, under the target that was tried last")
     func metrics() async throws {
-        let refusing = try await UnansweredPort(.refuses)
-        defer { refusing.release() }
-        let port = refusing.port
+        let rejecting = try await BlackholePort(.rejects)
+        defer { rejecting.release() }
+        let port = rejecting.port
         try await GatewaySetup().targets(.http("127.0.0.1", port)).run { gateway in
             #expect(try await gateway.client().exchange(Ask.get()).status == 502)
             try await gateway.calls(1, to: "127.0.0.1", port: port, error: "upstream_unreachable")
@@ -103,7 +103,7 @@ struct TargetTests {
     @Test("A connection is closed after the number of requests that it may serve, and the gauges stay right")
     func requestsPerConnection() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again])
-            .plan { $0.upstreams[0].pool.requestsPerConnection = 2 }
+            .configuration { $0.upstreams[0].pool.requestsPerConnection = 2 }
             .run { gateway in
                 let client = try await gateway.client()
                 for _ in 0..<5 { #expect(try await client.exchange(Ask.get()).text == "ok") }
@@ -118,7 +118,7 @@ struct TargetTests {
     @Test("A connection is closed when it is older than it may get")
     func connectionLifetime() async throws {
         try await GatewaySetup([.request, .send(Reply.ok), .again])
-            .plan { $0.upstreams[0].pool.connectionLifetime = .nanoseconds(1) }
+            .configuration { $0.upstreams[0].pool.connectionLifetime = .nanoseconds(1) }
             .run { gateway in
                 let client = try await gateway.client()
                 for _ in 0..<3 { #expect(try await client.exchange(Ask.get()).text == "ok") }
@@ -141,7 +141,7 @@ struct TargetTests {
     func waitingForOneThatIsOver() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok)])
-            .plan {
+            .configuration {
                 $0.upstreams[0].pool.maxConnections = 1
                 $0.upstreams[0].pool.requestsPerConnection = 1
             }
@@ -153,8 +153,8 @@ struct TargetTests {
                 second.send(Ask.get())
                 try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 1")
                 gate.open()
-                #expect(try await first.answer().text == "ok")
-                #expect(try await second.answer().text == "ok")
+                #expect(try await first.response().text == "ok")
+                #expect(try await second.response().text == "ok")
                 #expect(gateway.upstream.connections.count == 2)
             }
     }

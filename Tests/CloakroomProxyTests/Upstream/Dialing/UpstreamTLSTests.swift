@@ -8,16 +8,16 @@ import Testing
 
 @Suite("An upstream over TLS", .serialized)
 struct UpstreamTLSTests {
-    private static let answers: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
+    private static let responses: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
 
     @Test("One whose certificate is signed by the given authority and made out to its name is used, again and again")
     func verified() async throws {
-        let folder = try CertificateFolder()
-        let tls = try folder.server("api", names: ["localhost"]).serverContext()
-        try await ScriptedUpstream.run([Self.answers], tls: tls) { port, upstream in
+        let directory = try CertificateFixture()
+        let tls = try directory.server("api", names: ["localhost"]).serverContext()
+        try await ScriptedUpstream.run([Self.responses], tls: tls) { port, upstream in
             try await GatewaySetup()
-                .plan { $0.upstreams[0].preserveHost = false }
-                .targets(.https("localhost", port), tls: UpstreamTLSPlan(caFile: folder.authorityFile))
+                .configuration { $0.upstreams[0].preserveHost = false }
+                .targets(.https("localhost", port), tls: UpstreamTLSConfiguration(caFile: directory.authorityFile))
                 .run { gateway in
                     let client = try await gateway.client()
                     for _ in 0..<3 { #expect(try await client.exchange(Ask.get("/token/a")).text == "ok") }
@@ -28,37 +28,39 @@ struct UpstreamTLSTests {
         }
     }
 
-    enum Flaw: String, CaseIterable, Sendable {
+    enum CertificateDefect: String, CaseIterable, Sendable {
         case otherName, expired, unknownAuthority, notTrustedBySystem, nameInsteadOfAddress, addressInsteadOfName
     }
 
-    @Test("One that cannot prove who it is gets nothing of a request, and the client a 502", arguments: Flaw.allCases)
-    func refused(flaw: Flaw) async throws {
-        let folder = try CertificateFolder()
-        let other = try CertificateFolder(authority: "Somebody")
+    @Test(
+        "One that cannot prove who it is gets nothing of a request, and the client a 502",
+        arguments: CertificateDefect.allCases)
+    func rejected(flaw: CertificateDefect) async throws {
+        let directory = try CertificateFixture()
+        let other = try CertificateFixture(authority: "Somebody")
         let pair =
             switch flaw {
-            case .otherName: try folder.server("api", names: ["other.test"])
-            case .expired: try folder.server("api", names: ["localhost"], isExpired: true)
+            case .otherName: try directory.server("api", names: ["other.test"])
+            case .expired: try directory.server("api", names: ["localhost"], isExpired: true)
             // Whoever can lie about the name's address has a certificate for the address.
             case .addressInsteadOfName:
-                try folder.server("api", names: ["other.test"], addresses: [[127, 0, 0, 1]])
+                try directory.server("api", names: ["other.test"], addresses: [[127, 0, 0, 1]])
             case .unknownAuthority: try other.server("api", names: ["localhost"])
-            case .notTrustedBySystem, .nameInsteadOfAddress: try folder.server("api", names: ["localhost"])
+            case .notTrustedBySystem, .nameInsteadOfAddress: try directory.server("api", names: ["localhost"])
             }
         let log = RecordedLog()
-        try await ScriptedUpstream.run([Self.answers], tls: try pair.serverContext()) { port, upstream in
-            let caFile = flaw == .notTrustedBySystem ? nil : folder.authorityFile
+        try await ScriptedUpstream.run([Self.responses], tls: try pair.serverContext()) { port, upstream in
+            let caFile = flaw == .notTrustedBySystem ? nil : directory.authorityFile
             let host = flaw == .nameInsteadOfAddress ? "127.0.0.1" : "localhost"
             let setup = GatewaySetup().with(\.logger, log.logger)
-                .targets(.https(host, port), tls: UpstreamTLSPlan(caFile: caFile))
+                .targets(.https(host, port), tls: UpstreamTLSConfiguration(caFile: caFile))
             try await setup.run { gateway in
                 let cookie = setup.sessions.add()
                 let client = try await gateway.client()
                 for path in ["/private/a", "/token/a"] {
-                    let answer = try await client.exchange(Ask.get(path, cookie))
-                    #expect(answer.status == 502)
-                    #expect(answer.code == "unreachable")
+                    let response = try await client.exchange(Ask.get(path, cookie))
+                    #expect(response.status == 502)
+                    #expect(response.code == "unreachable")
                 }
                 #expect(upstream.received == 0)
                 #expect(upstream.requests.isEmpty)
@@ -75,28 +77,28 @@ struct UpstreamTLSTests {
 
     @Test("One that is given by address must have a certificate for that address")
     func address() async throws {
-        let folder = try CertificateFolder()
-        let tls = try folder.server("api", names: [], addresses: [[127, 0, 0, 1]]).serverContext()
-        try await ScriptedUpstream.run([Self.answers], tls: tls) { port, _ in
+        let directory = try CertificateFixture()
+        let tls = try directory.server("api", names: [], addresses: [[127, 0, 0, 1]]).serverContext()
+        try await ScriptedUpstream.run([Self.responses], tls: tls) { port, _ in
             try await GatewaySetup()
-                .targets(.https("127.0.0.1", port), tls: UpstreamTLSPlan(caFile: folder.authorityFile))
+                .targets(.https("127.0.0.1", port), tls: UpstreamTLSConfiguration(caFile: directory.authorityFile))
                 .run { gateway in
-                    let answer = try await gateway.client().exchange(Ask.get())
-                    #expect(answer.text == "ok")
+                    let response = try await gateway.client().exchange(Ask.get())
+                    #expect(response.text == "ok")
                 }
         }
     }
 
     @Test("Another name can be asked for and verified than the one that is connected to")
     func serverName() async throws {
-        let folder = try CertificateFolder()
-        let tls = try folder.server("api", names: ["api.example.com"]).serverContext()
-        try await ScriptedUpstream.run([Self.answers], tls: tls) { port, upstream in
+        let directory = try CertificateFixture()
+        let tls = try directory.server("api", names: ["api.example.com"]).serverContext()
+        try await ScriptedUpstream.run([Self.responses], tls: tls) { port, upstream in
             for (name, status) in [("api.example.com", 200), ("other.example.com", 502)] {
-                let tls = UpstreamTLSPlan(caFile: folder.authorityFile, serverName: name)
+                let tls = UpstreamTLSConfiguration(caFile: directory.authorityFile, serverName: name)
                 try await GatewaySetup().targets(.https("127.0.0.1", port), tls: tls).run { gateway in
-                    let answer = try await gateway.client().exchange(Ask.get())
-                    #expect(answer.status == status)
+                    let response = try await gateway.client().exchange(Ask.get())
+                    #expect(response.status == status)
                 }
             }
             #expect(upstream.requests.count == 1)
@@ -105,16 +107,19 @@ struct UpstreamTLSTests {
 
     @Test("One that asks for a certificate gets ours, and takes no request without it")
     func clientCertificate() async throws {
-        let folder = try CertificateFolder()
-        let pair = try folder.client("gateway")
-        let tls = try folder.server("api", names: ["localhost"]).serverContext(clientsSignedBy: folder.authorityFile)
-        try await ScriptedUpstream.run([Self.answers], tls: tls) { port, upstream in
-            let ours = UpstreamTLSPlan.ClientCertificate(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+        let directory = try CertificateFixture()
+        let pair = try directory.client("gateway")
+        let tls = try directory.server("api", names: ["localhost"]).serverContext(
+            clientsSignedBy: directory.authorityFile)
+        try await ScriptedUpstream.run([Self.responses], tls: tls) { port, upstream in
+            let ours = UpstreamTLSConfiguration.ClientCertificate(
+                certificateFile: pair.certificateFile, keyFile: pair.keyFile)
             for (certificate, status) in [(nil, 502), (ours, 200)] {
-                let plan = UpstreamTLSPlan(caFile: folder.authorityFile, clientCertificate: certificate)
-                try await GatewaySetup().targets(.https("localhost", port), tls: plan).run { gateway in
-                    let answer = try await gateway.client().exchange(Ask.get("/token/a"))
-                    #expect(answer.status == status)
+                let configuration = UpstreamTLSConfiguration(
+                    caFile: directory.authorityFile, clientCertificate: certificate)
+                try await GatewaySetup().targets(.https("localhost", port), tls: configuration).run { gateway in
+                    let response = try await gateway.client().exchange(Ask.get("/token/a"))
+                    #expect(response.status == status)
                 }
             }
             #expect(upstream.requests.count == 1)
@@ -125,8 +130,8 @@ struct UpstreamTLSTests {
     func clearText() async throws {
         try await ScriptedUpstream.run([[.send(Reply.ok), .close]]) { port, upstream in
             try await GatewaySetup().targets(.https("127.0.0.1", port)).run { gateway in
-                let answer = try await gateway.client().exchange(Ask.get("/token/a"))
-                #expect(answer.status == 502)
+                let response = try await gateway.client().exchange(Ask.get("/token/a"))
+                #expect(response.status == 502)
             }
             #expect(upstream.requests.isEmpty)
         }
@@ -135,12 +140,12 @@ struct UpstreamTLSTests {
     @Test("One that does not finish the handshake in time is 504 (RFC 9110 §15.6.5)")
     func silent() async throws {
         try await ScriptedUpstream.run([[.wait(Gate())]]) { port, upstream in
-            try await GatewaySetup().plan { $0.timeouts.connect = .milliseconds(200) }
+            try await GatewaySetup().configuration { $0.timeouts.connect = .milliseconds(200) }
                 .targets(.https("127.0.0.1", port))
                 .run { gateway in
-                    let answer = try await gateway.client().exchange(Ask.get())
-                    #expect(answer.status == 504)
-                    #expect(answer.code == "unreachable")
+                    let response = try await gateway.client().exchange(Ask.get())
+                    #expect(response.status == 504)
+                    #expect(response.code == "unreachable")
                     try await upstream.closed()
                 }
         }
@@ -148,18 +153,18 @@ struct UpstreamTLSTests {
 
     @Test("A body that ends with the connection ends only with close_notify (RFC 9112 §9.8)", arguments: [true, false])
     func truncation(isCut: Bool) async throws {
-        let folder = try CertificateFolder()
-        let tls = try folder.server("api", names: ["localhost"]).serverContext()
+        let directory = try CertificateFixture()
+        let tls = try directory.server("api", names: ["localhost"]).serverContext()
         let script: [ScriptedUpstream.Step] = [
             .request, .send("HTTP/1.1 200 OK\r\n\r\nhalf of it"), isCut ? .cut : .close,
         ]
         try await ScriptedUpstream.run([script], tls: tls) { port, _ in
             try await GatewaySetup()
-                .targets(.https("localhost", port), tls: UpstreamTLSPlan(caFile: folder.authorityFile))
+                .targets(.https("localhost", port), tls: UpstreamTLSConfiguration(caFile: directory.authorityFile))
                 .run { gateway in
                     let client = try await gateway.client()
                     if isCut {
-                        await #expect(throws: AnswerCut.self) { try await client.exchange(Ask.get()) }
+                        await #expect(throws: ResponseTruncated.self) { try await client.exchange(Ask.get()) }
                     } else {
                         #expect(try await client.exchange(Ask.get()).text == "half of it")
                     }
@@ -168,47 +173,48 @@ struct UpstreamTLSTests {
     }
 
     @Test("Before a byte of the answer a cut connection is a failure like any other")
-    func cutBeforeAnswer() async throws {
-        let folder = try CertificateFolder()
-        let tls = try folder.server("api", names: ["localhost"]).serverContext()
+    func cutBeforeResponse() async throws {
+        let directory = try CertificateFixture()
+        let tls = try directory.server("api", names: ["localhost"]).serverContext()
         try await ScriptedUpstream.run([[.request, .cut]], tls: tls) { port, _ in
             try await GatewaySetup()
-                .targets(.https("localhost", port), tls: UpstreamTLSPlan(caFile: folder.authorityFile))
+                .targets(.https("localhost", port), tls: UpstreamTLSConfiguration(caFile: directory.authorityFile))
                 .run { gateway in
-                    let answer = try await gateway.client().exchange(Ask.get())
-                    #expect(answer.status == 502)
-                    #expect(answer.code == "failed_request")
+                    let response = try await gateway.client().exchange(Ask.get())
+                    #expect(response.status == 502)
+                    #expect(response.code == "failed_request")
                 }
         }
     }
 
     @Test("Files that are of no use are told by name before anything is served")
     func badFiles() async throws {
-        let folder = try CertificateFolder()
-        try folder.write("nothing", to: "empty.crt")
-        let pair = try folder.client("gateway")
-        let other = try folder.client("other")
-        let empty = folder.path + "/empty.crt"
-        let cases: [(UpstreamTLSPlan, String)] = [
-            (UpstreamTLSPlan(caFile: "/nowhere/ca.crt"), "/nowhere/ca.crt: no certificate"),
-            (UpstreamTLSPlan(caFile: empty), "\(empty): no certificate"),
+        let directory = try CertificateFixture()
+        try directory.write("nothing", to: "empty.crt")
+        let pair = try directory.client("gateway")
+        let other = try directory.client("other")
+        let empty = directory.path + "/empty.crt"
+        let cases: [(UpstreamTLSConfiguration, String)] = [
+            (UpstreamTLSConfiguration(caFile: "/nowhere/ca.crt"), "/nowhere/ca.crt: no certificate"),
+            (UpstreamTLSConfiguration(caFile: empty), "\(empty): no certificate"),
             (
-                UpstreamTLSPlan(clientCertificate: .init(certificateFile: empty, keyFile: pair.keyFile)),
+                UpstreamTLSConfiguration(clientCertificate: .init(certificateFile: empty, keyFile: pair.keyFile)),
                 "\(empty): no certificate"
             ),
             (
-                UpstreamTLSPlan(clientCertificate: .init(certificateFile: pair.certificateFile, keyFile: empty)),
+                UpstreamTLSConfiguration(
+                    clientCertificate: .init(certificateFile: pair.certificateFile, keyFile: empty)),
                 "\(empty): no private key"
             ),
             (
-                UpstreamTLSPlan(
+                UpstreamTLSConfiguration(
                     clientCertificate: .init(certificateFile: pair.certificateFile, keyFile: other.keyFile)),
                 "\(pair.certificateFile) and \(other.keyFile): "
             ),
         ]
-        for (plan, beginning) in cases {
+        for (configuration, beginning) in cases {
             let error = await #expect(throws: UpstreamTLSError.self) {
-                try await GatewaySetup().targets(.https("localhost", 1), tls: plan).run { _ in }
+                try await GatewaySetup().targets(.https("localhost", 1), tls: configuration).run { _ in }
             }
             #expect(error?.description.hasPrefix(beginning) == true, "\(error?.description ?? "")")
         }

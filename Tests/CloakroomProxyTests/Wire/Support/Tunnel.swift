@@ -57,20 +57,21 @@ enum Frame {
 /// A WebSocket through the gateway, both ends of it in the hands of a test.
 struct Tunnel {
     let gateway: RunningGateway
-    let server: WireServer
-    let client: WirePeer
-    let upstream: WirePeer
+    let server: RawServer
+    let client: RawPeer
+    let upstream: RawPeer
 
     /// A gateway all of whose routes allow WebSockets.
     static func gateway(
-        _ setup: GatewaySetup = GatewaySetup(), plan adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in },
-        body: (RunningGateway, WireServer) async throws -> Void
+        _ setup: GatewaySetup = GatewaySetup(),
+        configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
+        body: (RunningGateway, RawServer) async throws -> Void
     ) async throws {
-        try await WireServer.run { port, server in
+        try await RawServer.run { port, server in
             try await setup.with(\.upstreamPort, port)
-                .plan { plan in
-                    for index in plan.routes.indices { plan.routes[index].allowsWebSocket = true }
-                    adjust(&plan)
+                .configuration { configuration in
+                    for index in configuration.routes.indices { configuration.routes[index].allowsWebSocket = true }
+                    adjust(&configuration)
                 }
                 .run { gateway in try await body(gateway, server) }
         }
@@ -79,10 +80,11 @@ struct Tunnel {
     /// One that stands.
     static func open(
         _ setup: GatewaySetup = GatewaySetup(), request: String = Handshake.request(), receiveBuffer: Int? = nil,
-        plan adjust: @escaping @Sendable (inout GatewayPlan) -> Void = { _ in }, body: (Tunnel) async throws -> Void
+        configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
+        body: (Tunnel) async throws -> Void
     ) async throws {
-        try await gateway(setup, plan: adjust) { gateway, server in
-            let client = try await WirePeer.connect(port: gateway.port, receiveBuffer: receiveBuffer)
+        try await gateway(setup, configuration: adjust) { gateway, server in
+            let client = try await RawPeer.connect(port: gateway.port, receiveBuffer: receiveBuffer)
             client.send(request)
             let upstream = try await server.peer()
             _ = try await upstream.head()

@@ -8,7 +8,7 @@ import TestSupport
 
 /// One end of a connection that a test holds in its hands: it sends what it is told to, remembers what came, and can end
 /// either direction by itself.
-final class WirePeer: Sendable {
+final class RawPeer: Sendable {
     fileprivate struct State {
         var unread = ByteBuffer()
         var received = 0
@@ -32,7 +32,7 @@ final class WirePeer: Sendable {
 
     /// Connects to loopback.
     /// - Parameter receiveBuffer: Makes the system buffer less for a peer that does not read, in bytes.
-    static func connect(port: Int, receiveBuffer: Int? = nil) async throws -> WirePeer {
+    static func connect(port: Int, receiveBuffer: Int? = nil) async throws -> RawPeer {
         let recorder = Recorder()
         var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelOption(.allowRemoteHalfClosure, value: true)
@@ -45,7 +45,7 @@ final class WirePeer: Sendable {
             bootstrap = bootstrap.channelOption(.socketOption(.so_rcvbuf), value: .init(receiveBuffer))
         }
         let channel = try await bootstrap.connect(host: "127.0.0.1", port: port).get()
-        return WirePeer(channel: channel, recorder: recorder)
+        return RawPeer(channel: channel, recorder: recorder)
     }
 
     /// How many bytes have come.
@@ -94,7 +94,7 @@ final class WirePeer: Sendable {
     /// Throws the connection away.
     func reset() async throws {
         let channel = self.channel
-        try await channel.eventLoop.submit { ChannelReset.onClose(channel) }.get()
+        try await channel.eventLoop.submit { TCPReset.onClose(channel) }.get()
         try await channel.close().get()
     }
 
@@ -182,28 +182,28 @@ final class WirePeer: Sendable {
 }
 
 /// A server whose connections a test holds in its hands.
-final class WireServer: Sendable {
-    private let accepted = Mutex<[WirePeer]>([])
+final class RawServer: Sendable {
+    private let accepted = Mutex<[RawPeer]>([])
 
     /// The connections so far, in order.
-    var peers: [WirePeer] { accepted.withLock { $0 } }
+    var peers: [RawPeer] { accepted.withLock { $0 } }
 
     /// Waits for a connection.
-    func peer(_ index: Int = 0) async throws -> WirePeer {
+    func peer(_ index: Int = 0) async throws -> RawPeer {
         try await eventually("connection \(index) at the upstream") { self.peers.count > index }
         return peers[index]
     }
 
     /// Listens on a free port of loopback for as long as `body` takes.
-    static func run<R: Sendable>(_ body: (_ port: Int, WireServer) async throws -> R) async throws -> R {
-        let server = WireServer()
+    static func run<R: Sendable>(_ body: (_ port: Int, RawServer) async throws -> R) async throws -> R {
+        let server = RawServer()
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    let recorder = WirePeer.Recorder()
-                    try channel.pipeline.syncOperations.addHandler(WirePeer.RecordingHandler(recorder))
-                    server.accepted.withLock { $0.append(WirePeer(channel: channel, recorder: recorder)) }
+                    let recorder = RawPeer.Recorder()
+                    try channel.pipeline.syncOperations.addHandler(RawPeer.RecordingHandler(recorder))
+                    server.accepted.withLock { $0.append(RawPeer(channel: channel, recorder: recorder)) }
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()

@@ -24,7 +24,7 @@ final class RedisServer: Sendable {
     }
 
     let port: Int
-    let folder: URL
+    let directory: URL
     private let options: Options
     private let process = Mutex<Process?>(nil)
 
@@ -32,8 +32,8 @@ final class RedisServer: Sendable {
     init(_ options: Options = Options(), port: Int? = nil) async throws {
         self.options = options
         if let port { self.port = port } else { self.port = try await Self.freePort() }
-        folder = FileManager.default.temporaryDirectory.appending(path: "redis-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        directory = FileManager.default.temporaryDirectory.appending(path: "redis-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         try await start()
     }
 
@@ -43,8 +43,8 @@ final class RedisServer: Sendable {
     func start() async throws {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        let file = folder.appending(path: "redis.conf")
-        var lines = ["dir \(folder.path)", "bind 127.0.0.1"] + options.configuration
+        let file = directory.appending(path: "redis.conf")
+        var lines = ["dir \(directory.path)", "bind 127.0.0.1"] + options.configuration
         lines.append(options.tls == nil ? "port \(port)" : "port 0\ntls-port \(port)")
         if options.program == "redis-server" {
             lines += ["save \"\"", "appendonly \(options.isPersistent ? "yes" : "no")", "appendfsync always"]
@@ -65,7 +65,7 @@ final class RedisServer: Sendable {
                 .first.map { reply in
                     switch reply {
                     case .success: true
-                    case .failure(.refused(let error)): error.code != "LOADING"
+                    case .failure(.rejected(let error)): error.code != "LOADING"
                     case .failure: false
                     }
                 } ?? false
@@ -80,7 +80,7 @@ final class RedisServer: Sendable {
     /// Ends it, and takes its folder away.
     func stop() async {
         await end(SIGKILL)
-        try? FileManager.default.removeItem(at: folder)
+        try? FileManager.default.removeItem(at: directory)
     }
 
     /// Leaves it there without a sign of life.
@@ -95,7 +95,7 @@ final class RedisServer: Sendable {
             if let password = self.options.password {
                 _ = await connection.send([ValkeyCommand("AUTH", .text(password))])
             }
-            guard let reply = await connection.send([command]).first else { throw ValkeyFailure.lost }
+            guard let reply = await connection.send([command]).first else { throw ValkeyCommandError.disconnected }
             return try reply.get()
         }
     }
@@ -107,7 +107,7 @@ final class RedisServer: Sendable {
         let connection = try await ValkeyConnection.connect(
             host: "127.0.0.1", port: port,
             options: ValkeyConnection.Options(
-                timeout: .seconds(10), tls: tls, serverName: tls == nil ? nil : "localhost", unfitCodes: []),
+                timeout: .seconds(10), tls: tls, serverName: tls == nil ? nil : "localhost", disconnectCodes: []),
             on: MultiThreadedEventLoopGroup.singleton.any())
         defer { connection.close(.closed) }
         return try await body(connection)

@@ -9,28 +9,28 @@ import TestSupport
 
 /// One gateway's store on a server, and what it was told.
 struct Replica: Sendable {
-    let records: ValkeyRecords
+    let records: ValkeyRecordStore
     let changes = RecordedChanges()
     let log = RecordedLog()
     private let running: Task<Void, Never>
 
     /// Starts it. Does not wait for the link.
-    init(_ plan: ValkeyPlan, tls: TLSConfiguration? = nil) throws {
-        let records = try ValkeyRecords(
-            plan, tls: tls, group: MultiThreadedEventLoopGroup.singleton, logger: log.logger)
+    init(_ configuration: ValkeyConfiguration, tls: TLSConfiguration? = nil) throws {
+        let records = try ValkeyRecordStore(
+            configuration, tls: tls, group: MultiThreadedEventLoopGroup.singleton, logger: log.logger)
         self.records = records
         running = Task { [changes] in await records.run(changes, idleTimeout: .seconds(900)) }
     }
 
     /// Starts it, and waits for the link.
-    static func up(_ plan: ValkeyPlan, tls: TLSConfiguration? = nil) async throws -> Replica {
-        let replica = try Replica(plan, tls: tls)
+    static func up(_ configuration: ValkeyConfiguration, tls: TLSConfiguration? = nil) async throws -> Replica {
+        let replica = try Replica(configuration, tls: tls)
         try await replica.isUp()
         return replica
     }
 
     static func up(_ server: RedisServer) async throws -> Replica {
-        try await up(ValkeyPlan(addresses: [server.address]))
+        try await up(ValkeyConfiguration(addresses: [server.address]))
     }
 
     func isUp() async throws {
@@ -48,7 +48,7 @@ struct Replica: Sendable {
 }
 
 /// Keeps what a store tells.
-final class RecordedChanges: RecordChanges {
+final class RecordedChanges: RecordChangeDelegate {
     enum Event: Sendable, Hashable {
         case up
         case down
@@ -56,11 +56,11 @@ final class RecordedChanges: RecordChanges {
         case allChanged
     }
 
-    private let listener = Mutex<(any RecordChanges)?>(nil)
-    private let told = Mutex<[(event: Event, at: ContinuousClock.Instant)]>([])
+    private let listener = Mutex<(any RecordChangeDelegate)?>(nil)
+    private let recorded = Mutex<[(event: Event, at: ContinuousClock.Instant)]>([])
 
-    var events: [Event] { told.withLock { $0.map(\.event) } }
-    var isUp: Bool { told.withLock { $0.last { $0.event == .up || $0.event == .down }?.event == .up } }
+    var events: [Event] { recorded.withLock { $0.map(\.event) } }
+    var isUp: Bool { recorded.withLock { $0.last { $0.event == .up || $0.event == .down }?.event == .up } }
 
     func count(_ event: Event) -> Int { events.count { $0 == event } }
 
@@ -69,34 +69,34 @@ final class RecordedChanges: RecordChanges {
     @discardableResult
     func waits(for event: Event, count: Int = 1) async throws -> ContinuousClock.Instant {
         try await eventually("told of \(event)") { self.count(event) >= count }
-        return told.withLock { told in
+        return recorded.withLock { told in
             told.filter { $0.event == event }.dropFirst(count - 1).first?.at ?? .now
         }
     }
 
     /// Tells somebody else too, from now on.
-    func forward(to other: any RecordChanges) { listener.withLock { $0 = other } }
+    func forward(to other: any RecordChangeDelegate) { listener.withLock { $0 = other } }
 
-    func linkChanged(isUp: Bool) {
+    func connectionChanged(isUp: Bool) {
         add(isUp ? .up : .down)
-        listener.withLock { $0 }?.linkChanged(isUp: isUp)
+        listener.withLock { $0 }?.connectionChanged(isUp: isUp)
     }
 
-    func changed(_ id: SessionID) {
+    func recordChanged(_ id: SessionID) {
         add(.changed(id))
-        listener.withLock { $0 }?.changed(id)
+        listener.withLock { $0 }?.recordChanged(id)
     }
 
-    func allChanged() {
+    func allRecordsChanged() {
         add(.allChanged)
-        listener.withLock { $0 }?.allChanged()
+        listener.withLock { $0 }?.allRecordsChanged()
     }
 
     func expired(idle: Int, absolute: Int) {}
 
     private func add(_ event: Event) {
         let now = ContinuousClock.now
-        told.withLock { $0.append((event, now)) }
+        recorded.withLock { $0.append((event, now)) }
     }
 }
 
@@ -114,7 +114,7 @@ extension SessionRecord {
     var id: SessionID { key.id }
 }
 
-extension ValkeyRecords {
+extension ValkeyRecordStore {
     /// Keeps a record for a quarter of an hour.
     func insert(_ record: SessionRecord) async throws(SessionStoreError) -> Bool {
         try await insert(record, keepUntil: SessionRecord.start + .seconds(900), now: SessionRecord.start)

@@ -4,7 +4,7 @@ import Synchronization
 @testable import CloakroomSessions
 
 /// A server of its own for one test of the contract.
-struct ValkeyPlace: RecordPlace {
+struct ValkeyFixture: RecordStoreFixture {
     private let server: RedisServer
     private let replicas = Replicas()
 
@@ -31,7 +31,7 @@ struct ValkeyPlace: RecordPlace {
 /// A store that has its link already. Running it is hearing of changes.
 struct RunningRecords: SessionRecordStore {
     let replica: Replica
-    private var records: ValkeyRecords { replica.records }
+    private var records: ValkeyRecordStore { replica.records }
 
     init(replica: Replica) {
         self.replica = replica
@@ -39,8 +39,8 @@ struct RunningRecords: SessionRecordStore {
 
     var count: Int { records.count }
 
-    func run(_ changes: any RecordChanges, idleTimeout: Duration) async {
-        changes.linkChanged(isUp: true)
+    func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
+        changes.connectionChanged(isUp: true)
         replica.changes.forward(to: changes)
         // Ends with its task alone, as the store itself does.
         let (waiting, end) = AsyncStream<Never>.makeStream()
@@ -60,14 +60,14 @@ struct RunningRecords: SessionRecordStore {
     }
 
     func replace(_ record: SessionRecord, fence: UInt64?, now: Timestamp) async throws(SessionStoreError)
-        -> RecordChange
+        -> RecordUpdateResult
     {
         try await records.replace(record, fence: fence, now: now)
     }
 
     func remove(
         _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
-    ) async throws(SessionStoreError) -> RecordRemoval {
+    ) async throws(SessionStoreError) -> RecordRemovalResult {
         try await records.remove(id, reason: reason, condition: condition, now: now)
     }
 
@@ -75,8 +75,7 @@ struct RunningRecords: SessionRecordStore {
         try await records.touch(touches)
     }
 
-    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseAttempt
-    {
+    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
         try await records.lease(id, for: duration, now: now)
     }
 

@@ -4,10 +4,10 @@ import Testing
 @testable import CloakroomTelemetry
 
 @Suite("Pauses between attempts to export")
-struct ExportBackOffTests {
+struct ExportRetryPolicyTests {
     @Test("Pauses double from one second to thirty, and lie between half and all of that")
     func doubling() {
-        let backOff = ExportBackOff()
+        let backOff = ExportRetryPolicy()
         let longest = (1...7).map { backOff.pause(afterAttempt: $0, retryAfter: nil, jitter: 1) }
         #expect(longest == [1, 2, 4, 8, 16, 30, 30].map { .seconds($0) })
         let shortest = (1...7).map { backOff.pause(afterAttempt: $0, retryAfter: nil, jitter: 0) }
@@ -18,7 +18,7 @@ struct ExportBackOffTests {
 
     @Test("What a collector asks for is a lower bound, and has an upper one")
     func askedFor() {
-        let backOff = ExportBackOff()
+        let backOff = ExportRetryPolicy()
         #expect(backOff.pause(afterAttempt: 1, retryAfter: .seconds(20), jitter: 1) == .seconds(20))
         #expect(backOff.pause(afterAttempt: 5, retryAfter: .seconds(2), jitter: 1) == .seconds(16))
         #expect(backOff.pause(afterAttempt: 1, retryAfter: .seconds(86_400), jitter: 1) == .seconds(60))
@@ -48,7 +48,7 @@ struct ExportBackOffTests {
     }
 
     @Test("Answers that are damaged reject nothing")
-    func damagedAnswers() {
+    func damagedResponses() {
         #expect(OTLPResponse.rejectedSpans([]) == 0)
         #expect(OTLPResponse.rejectedSpans([0x0a, 0x02, 0x08, 0x05]) == 5)
         // Fields that are not known are passed over, whatever their type.
@@ -59,6 +59,6 @@ struct ExportBackOffTests {
             [0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01], [0x19, 0x00], [0x25, 0x00],
             [0x0a, 0x0b, 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
         ]
-        for answer in damaged { #expect(OTLPResponse.rejectedSpans(answer) == 0) }
+        for response in damaged { #expect(OTLPResponse.rejectedSpans(response) == 0) }
     }
 }

@@ -5,25 +5,26 @@ import Tracing
 @testable import CloakroomTelemetry
 
 /// An exporter, what it counts and what it logs.
-struct ExporterUnderTest: Sendable {
+struct ExporterFixture: Sendable {
     let exporter: OTLPSpanExporter
     let dropped = CounterHandle()
     let log = RecordedLog()
 
     /// Batches of four, from a queue of eight, without much of a wait for anything.
-    static func plan(port: Int) -> OTLPPlan {
-        OTLPPlan(
+    static func configuration(port: Int) -> OTLPConfiguration {
+        OTLPConfiguration(
             endpoint: "http://127.0.0.1:\(port)/v1/traces", timeout: .seconds(20), queueLimit: 8, batchLimit: 4,
             interval: .milliseconds(1))
     }
 
     init(
-        _ plan: OTLPPlan, backOff: ExportBackOff = ExportBackOff(first: .milliseconds(1), attempts: 1_000_000),
-        flushBound: Duration = .seconds(20), attributes: [TracingPlan.ResourceAttribute] = []
+        _ configuration: OTLPConfiguration,
+        backOff: ExportRetryPolicy = ExportRetryPolicy(first: .milliseconds(1), attempts: 1_000_000),
+        shutdownTimeout: Duration = .seconds(20), attributes: [TracingConfiguration.ResourceAttribute] = []
     ) {
         exporter = OTLPSpanExporter(
-            plan, resource: TraceResource(serviceName: "gateway", version: "1.2.3", attributes: attributes),
-            dropped: dropped, backOff: backOff, flushBound: flushBound)
+            configuration, resource: OTelResource(serviceName: "gateway", version: "1.2.3", attributes: attributes),
+            dropped: dropped, backOff: backOff, shutdownTimeout: shutdownTimeout)
     }
 
     /// Runs the exporter beside `body`, and stops it afterwards.
@@ -53,7 +54,7 @@ struct ExporterUnderTest: Sendable {
     static func span(_ name: String) -> FinishedSpan {
         FinishedSpan(
             name: name, kind: .internal,
-            context: TraceContext(traceID: Identifier128(high: 1, low: 2), spanID: 3, flags: 1), parentSpanID: nil,
+            context: TraceContext(traceID: ID128(high: 1, low: 2), spanID: 3, flags: 1), parentSpanID: nil,
             startNanoseconds: 1, endNanoseconds: 2)
     }
 }

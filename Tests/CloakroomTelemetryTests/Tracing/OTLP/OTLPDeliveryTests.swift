@@ -9,11 +9,11 @@ struct OTLPDeliveryTests {
     @Test("Requests are what OTLP asks for, and carry the fields that are configured")
     func request() async throws {
         try await OTLPReceiver.run { receiver in
-            var plan = ExporterUnderTest.plan(port: receiver.port)
-            plan.headers = [
+            var configuration = ExporterFixture.configuration(port: receiver.port)
+            configuration.headers = [
                 .init(name: "X-Key", value: Secret("k3y")), .init(name: "content-type", value: Secret("text/plain")),
             ]
-            let tested = ExporterUnderTest(plan)
+            let tested = ExporterFixture(configuration)
             tested.export("a")
             let batch = try #require(try await tested.run { try await receiver.receives(requests: 1) }.first)
             #expect(batch.path == "/v1/traces")
@@ -28,10 +28,10 @@ struct OTLPDeliveryTests {
     @Test("A batch goes as soon as it is full, and holds no more than its limit")
     func batches() async throws {
         try await OTLPReceiver.run { receiver in
-            var plan = ExporterUnderTest.plan(port: receiver.port)
-            plan.interval = .seconds(3_600)
-            plan.queueLimit = 100
-            let tested = ExporterUnderTest(plan)
+            var configuration = ExporterFixture.configuration(port: receiver.port)
+            configuration.interval = .seconds(3_600)
+            configuration.queueLimit = 100
+            let tested = ExporterFixture(configuration)
             tested.export(10)
             try await tested.run { () async throws in
                 let second = try await receiver.receives(requests: 2)
@@ -47,7 +47,7 @@ struct OTLPDeliveryTests {
     @Test("A batch that is not full goes after its interval")
     func interval() async throws {
         try await OTLPReceiver.run { receiver in
-            let tested = ExporterUnderTest(ExporterUnderTest.plan(port: receiver.port))
+            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
             try await tested.run { () async throws in
                 tested.export("a")
                 let first = try await receiver.receives(requests: 1)
@@ -62,7 +62,7 @@ struct OTLPDeliveryTests {
     @Test("A batch is sent again after each status that asks for it", arguments: [429, 502, 503, 504])
     func retried(status: Int) async throws {
         try await OTLPReceiver.run([.status(status), .status(status)]) { receiver in
-            let tested = ExporterUnderTest(ExporterUnderTest.plan(port: receiver.port))
+            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
             tested.export("a", "b")
             let batches = try await tested.run { try await receiver.receives(requests: 3) }
             #expect(batches.map { $0.spans.map(\.name) } == [["a", "b"], ["a", "b"], ["a", "b"]])
@@ -75,7 +75,7 @@ struct OTLPDeliveryTests {
     @Test("A collector that says when to come back is not asked before")
     func retryAfter() async throws {
         try await OTLPReceiver.run([.status(503, retryAfter: "1")]) { receiver in
-            let tested = ExporterUnderTest(ExporterUnderTest.plan(port: receiver.port))
+            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
             tested.export("a")
             let times = try await tested.run { try await receiver.receives(requests: 2).map(\.time) }
             #expect(times[1] - times[0] >= 0.99)
@@ -85,11 +85,11 @@ struct OTLPDeliveryTests {
     @Test(
         "Any other status is final: the batch is dropped and counted",
         arguments: [400, 401, 500, 301])
-    func refused(status: Int) async throws {
+    func rejected(status: Int) async throws {
         try await OTLPReceiver.run([.status(status)]) { receiver in
-            var plan = ExporterUnderTest.plan(port: receiver.port)
-            plan.headers = [.init(name: "Authorization", value: Secret("Bearer k3y"))]
-            let tested = ExporterUnderTest(plan)
+            var configuration = ExporterFixture.configuration(port: receiver.port)
+            configuration.headers = [.init(name: "Authorization", value: Secret("Bearer k3y"))]
+            let tested = ExporterFixture(configuration)
             tested.export("a", "b", "c")
             try await tested.run { () async throws in
                 try await eventually("the batch is dropped") { tested.dropped.value == 3 }
@@ -106,7 +106,7 @@ struct OTLPDeliveryTests {
     @Test("Spans that a collector rejects from a batch it accepts are counted")
     func partialSuccess() async throws {
         try await OTLPReceiver.run([.partial(rejected: 2), .partial(rejected: 99)]) { receiver in
-            let tested = ExporterUnderTest(ExporterUnderTest.plan(port: receiver.port))
+            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
             try await tested.run { () async throws in
                 tested.export("a", "b", "c")
                 try await eventually("two are counted") { tested.dropped.value == 2 }
@@ -121,9 +121,9 @@ struct OTLPDeliveryTests {
     @Test("A collector that does not answer in time is asked again")
     func slow() async throws {
         try await OTLPReceiver.run([.whenReleased]) { receiver in
-            var plan = ExporterUnderTest.plan(port: receiver.port)
-            plan.timeout = .milliseconds(500)
-            let tested = ExporterUnderTest(plan)
+            var configuration = ExporterFixture.configuration(port: receiver.port)
+            configuration.timeout = .milliseconds(500)
+            let tested = ExporterFixture(configuration)
             tested.export("a")
             try await tested.run { () async throws in
                 let second = try await receiver.receives(requests: 2)
@@ -137,9 +137,9 @@ struct OTLPDeliveryTests {
     @Test("What a collector has accepted is not sent again when the rest of its answer does not come in time")
     func drips() async throws {
         try await OTLPReceiver.run([.drips]) { receiver in
-            var plan = ExporterUnderTest.plan(port: receiver.port)
-            plan.timeout = .milliseconds(500)
-            let tested = ExporterUnderTest(plan)
+            var configuration = ExporterFixture.configuration(port: receiver.port)
+            configuration.timeout = .milliseconds(500)
+            let tested = ExporterFixture(configuration)
             tested.export("a")
             try await tested.run { () async throws in
                 _ = try await receiver.receives(requests: 1)
@@ -157,7 +157,7 @@ struct OTLPDeliveryTests {
     @Test("While a collector hangs no export waits, the queue stays within its bound, and drops are counted one by one")
     func hanging() async throws {
         try await OTLPReceiver.run([.whenReleased]) { receiver in
-            let tested = ExporterUnderTest(ExporterUnderTest.plan(port: receiver.port))
+            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
             try await tested.run { () async throws in
                 tested.export(4)
                 _ = try await receiver.receives(requests: 1)
@@ -180,7 +180,7 @@ struct OTLPDeliveryTests {
     @Test("A collector that is away gets everything that had room once it is back")
     func away() async throws {
         let port = try await OTLPReceiver.run { $0.port }
-        let tested = ExporterUnderTest(ExporterUnderTest.plan(port: port))
+        let tested = ExporterFixture(ExporterFixture.configuration(port: port))
         try await tested.run { () async throws in
             tested.export(4)
             try await eventually("the first batch is under way") { tested.exporter.waitingCount == 0 }
@@ -199,9 +199,9 @@ struct OTLPDeliveryTests {
     @Test("A batch is given up after so many attempts")
     func attempts() async throws {
         try await OTLPReceiver.run([.status(503), .status(503), .status(503)]) { receiver in
-            let tested = ExporterUnderTest(
-                ExporterUnderTest.plan(port: receiver.port),
-                backOff: ExportBackOff(first: .milliseconds(1), attempts: 3))
+            let tested = ExporterFixture(
+                ExporterFixture.configuration(port: receiver.port),
+                backOff: ExportRetryPolicy(first: .milliseconds(1), attempts: 3))
             try await tested.run { () async throws in
                 tested.export("a", "b")
                 try await eventually("it is given up") { tested.dropped.value == 2 }
@@ -214,9 +214,9 @@ struct OTLPDeliveryTests {
 
     @Test("An endpoint that is no URL loses spans and says so")
     func badEndpoint() async throws {
-        var plan = ExporterUnderTest.plan(port: 0)
-        plan.endpoint = "collector"
-        let tested = ExporterUnderTest(plan)
+        var configuration = ExporterFixture.configuration(port: 0)
+        configuration.endpoint = "collector"
+        let tested = ExporterFixture(configuration)
         try await tested.run { () async throws in
             tested.export("a")
             try await eventually("it is dropped") { tested.dropped.value == 1 }

@@ -8,14 +8,14 @@ import Tracing
 
 @Suite("What a collector decodes")
 struct OTLPEncodingTests {
-    private struct Worded: CustomStringConvertible {
+    private struct DescribedError: CustomStringConvertible {
         let description: String
     }
 
     @Test("Everything that a span has arrives")
     func wholeSpan() async throws {
         let context = TraceContext(
-            traceID: Identifier128(high: 0x0102_0304_0506_0708, low: 0x090a_0b0c_0d0e_0f10),
+            traceID: ID128(high: 0x0102_0304_0506_0708, low: 0x090a_0b0c_0d0e_0f10),
             spanID: 0x1112_1314_1516_1718, flags: 3)
         var span = FinishedSpan(
             name: "GET “video”", kind: .server, context: context, parentSpanID: 0xfffe_fdfc_fbfa_f9f8,
@@ -25,14 +25,14 @@ struct OTLPEncodingTests {
             "int32": .int32(-5), "int64": .int64(.max), "least": .int64(.min), "zero": .int64(0),
             "double": .double(0.5),
             "infinity": .double(-.infinity), "yes": .bool(true), "no": .bool(false), "string": .string("é"),
-            "empty": .string(""), "words": .stringConvertible(Worded(description: "spoken")),
+            "empty": .string(""), "words": .stringConvertible(DescribedError(description: "spoken")),
             "int32s": .int32Array([1, -1]), "int64s": .int64Array([300]), "doubles": .doubleArray([1.5, 0]),
             "bools": .boolArray([true, false]), "strings": .stringArray(["a", ""]), "none": .stringArray([]),
-            "wordss": .stringConvertibleArray([Worded(description: "w")]),
+            "wordss": .stringConvertibleArray([DescribedError(description: "w")]),
             "long": .string(String(repeating: "x", count: 300)),
         ]
         span.events = [SpanEvent(name: "retry", at: Past(nanosecondsSinceEpoch: 77), attributes: ["reason": "reset"])]
-        span.links = [TraceContext(traceID: Identifier128(high: 0, low: 0xab), spanID: 0xcd, flags: 1)]
+        span.links = [TraceContext(traceID: ID128(high: 0, low: 0xab), spanID: 0xcd, flags: 1)]
         span.status = SpanStatus(code: .error, message: "may hold anything")
         span.droppedEvents = 2
         span.droppedLinks = 300
@@ -58,7 +58,7 @@ struct OTLPEncodingTests {
 
     @Test("A span with nothing but a name has no parent, no status and no time before its beginning")
     func leastSpan() async throws {
-        var span = ExporterUnderTest.span("least")
+        var span = ExporterFixture.span("least")
         span.startNanoseconds = 9
         let decoded = try await decoded(span)
         #expect(decoded.parentID == "")
@@ -76,7 +76,7 @@ struct OTLPEncodingTests {
             (SpanKind.internal, "internal"), (.server, "server"), (.client, "client"), (.producer, "producer"),
             (.consumer, "consumer"),
         ] {
-            var span = ExporterUnderTest.span("a")
+            var span = ExporterFixture.span("a")
             span.kind = kind
             span.status = SpanStatus(code: .ok)
             let decoded = try await decoded(span)
@@ -88,7 +88,7 @@ struct OTLPEncodingTests {
     @Test("Parent and child keep their ids, and what was not kept of a span is counted")
     func parentAndChild() async throws {
         try await OTLPReceiver.run { receiver in
-            let tested = ExporterUnderTest(ExporterUnderTest.plan(port: receiver.port))
+            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
             let tracer = W3CTracer(sampler: .alwaysOn, exporter: tested.exporter)
             tracer.withSpan("outer", ofKind: .server) { outer in
                 for _ in 0..<130 { outer.addEvent("often") }
@@ -140,9 +140,9 @@ struct OTLPEncodingTests {
         static func < (left: Self, right: Self) -> Bool { left.nanosecondsSinceEpoch < right.nanosecondsSinceEpoch }
     }
 
-    private func batch(attributes: [TracingPlan.ResourceAttribute]) async throws -> OTLPReceiver.Batch {
+    private func batch(attributes: [TracingConfiguration.ResourceAttribute]) async throws -> OTLPReceiver.Batch {
         try await OTLPReceiver.run { receiver in
-            let tested = ExporterUnderTest(ExporterUnderTest.plan(port: receiver.port), attributes: attributes)
+            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port), attributes: attributes)
             tested.export("a")
             return try #require(try await tested.run { try await receiver.receives(requests: 1) }.first)
         }
@@ -150,7 +150,7 @@ struct OTLPEncodingTests {
 
     private func decoded(_ span: FinishedSpan) async throws -> OTLPReceiver.Span {
         try await OTLPReceiver.run { receiver in
-            let tested = ExporterUnderTest(ExporterUnderTest.plan(port: receiver.port))
+            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
             tested.exporter.export(span)
             return try #require(try await tested.run { try await receiver.receives(requests: 1) }.first?.spans.first)
         }

@@ -10,9 +10,9 @@ struct OTLPShutdownTests {
     @Test("Everything that waits at shutdown is delivered, without waiting for the interval")
     func flush() async throws {
         try await OTLPReceiver.run { receiver in
-            var plan = ExporterUnderTest.plan(port: receiver.port)
-            plan.interval = .seconds(3_600)
-            let tested = ExporterUnderTest(plan)
+            var configuration = ExporterFixture.configuration(port: receiver.port)
+            configuration.interval = .seconds(3_600)
+            let tested = ExporterFixture(configuration)
             try await tested.run { tested.export(7) }
             #expect(try receiver.batches.sizes == [4, 3])
             #expect(tested.dropped.value == 0)
@@ -25,7 +25,7 @@ struct OTLPShutdownTests {
     @Test("A pause before another attempt ends with the shutdown, and the attempt is made")
     func pauseEnds() async throws {
         try await OTLPReceiver.run([.status(503, retryAfter: "3600")]) { receiver in
-            let tested = ExporterUnderTest(ExporterUnderTest.plan(port: receiver.port))
+            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
             try await tested.run { () async throws in
                 tested.export("a")
                 try await eventually("the pause begins") { !tested.log.lines("reason", "503").isEmpty }
@@ -38,8 +38,8 @@ struct OTLPShutdownTests {
     @Test("A collector that hangs holds the shutdown up no longer than the bound; what is left is counted and told")
     func bound() async throws {
         try await OTLPReceiver.run([.whenReleased]) { receiver in
-            let tested = ExporterUnderTest(
-                ExporterUnderTest.plan(port: receiver.port), flushBound: .milliseconds(100))
+            let tested = ExporterFixture(
+                ExporterFixture.configuration(port: receiver.port), shutdownTimeout: .milliseconds(100))
             try await tested.run { () async throws in
                 tested.export(4)
                 _ = try await receiver.receives(requests: 1)
@@ -56,9 +56,9 @@ struct OTLPShutdownTests {
         try await OTLPReceiver.run { receiver in
             var settings = TelemetrySettings()
             settings.version = "7.8.9"
-            settings.tracing = TracingPlan(
-                exporter: .otlp, sampler: SamplerPlan(root: .alwaysOn), serviceName: "front door",
-                otlp: ExporterUnderTest.plan(port: receiver.port))
+            settings.tracing = TracingConfiguration(
+                exporter: .otlp, sampler: SamplerConfiguration(root: .alwaysOn), serviceName: "front door",
+                otlp: ExporterFixture.configuration(port: receiver.port))
             let telemetry = GatewayTelemetry(settings: settings)
             defer { telemetry.shutdown() }
             let running = Task { await telemetry.runExporter() }
@@ -71,11 +71,11 @@ struct OTLPShutdownTests {
             #expect(batches.first?.resource["service.version"] == "string 7.8.9")
         }
         var settings = TelemetrySettings()
-        settings.tracing.sampler = SamplerPlan(root: .alwaysOn)
+        settings.tracing.sampler = SamplerConfiguration(root: .alwaysOn)
         let telemetry = GatewayTelemetry(settings: settings)
         defer { telemetry.shutdown() }
         #expect(!telemetry.tracer.childContext(of: nil).isSampled)
-        let parent = TraceContext(traceID: Identifier128(high: 1, low: 1), spanID: 1, flags: 1)
+        let parent = TraceContext(traceID: ID128(high: 1, low: 1), spanID: 1, flags: 1)
         #expect(telemetry.tracer.childContext(of: parent).isSampled)
     }
 }
